@@ -1,0 +1,41 @@
+# Two commands on a fresh machine with Python 3.11 or later: `make demo` and `make test`. Each makes its own .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint docs bench clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("rnnlab needs Python 3.11 or later; say which: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/installed ## measure and draw every architecture of the catalogue, into demo/
+	$(BIN)/rnnlab list
+	$(BIN)/rnnlab measure td
+	$(BIN)/python docs/make_gallery.py demo
+	@echo "pictures of all of them: demo/gallery.md"
+
+test: $(VENV)/installed ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed ## ruff and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+docs: $(VENV)/installed ## draw the gallery and write the reference anew
+	$(BIN)/python docs/make_gallery.py docs
+	$(BIN)/python docs/make_reference.py
+
+bench: $(VENV)/installed ## time the measures against their peers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check digraphx==0.7
+	$(BIN)/python benchmarks/measures.py
+
+clean: ## remove the virtual environment and everything made by it
+	rm -rf $(VENV) demo build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,353 @@
+"""The RNN cyclic graph of definition 2.1 (Z1-Z6): a finite directed multigraph whose edges carry time delays."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rnnlab.errors import GraphError
+from rnnlab.graph.elements import (
+    KINDS,
+    Edge,
+    Node,
+    NodeKey,
+    checked_edge,
+    checked_integer,
+    checked_node,
+    integer_array,
+    natural_key,
+    node_numbers,
+    show_key,
+)
+from rnnlab.graph.validation import Direction, validate
+from rnnlab.graph.walks import EdgeList, IntArray
+
+if TYPE_CHECKING:
+    import networkx
+
+
+@final
+class CyclicGraph:
+    """An RNN's connections as a cyclic graph with time delays (definition 2.1 of Zhang et al.).
+
+    A graph never changes, is checked on construction, and has one canonical order: nodes by kind, name (`h2` before
+    `h10`) and phase; edges by target, delay and source. Edges form a set: an edge given twice is one edge.
+
+    Args:
+        nodes: `Node`s, or tuples that begin like one: `("x", "input")`.
+        edges: `Edge`s or tuples `(source, target, delay)`; where the period is 1, a source or target may be just the name.
+        period: the number m of time steps after which the connections repeat.
+
+    Raises:
+        GraphError: a node or edge is malformed, or a condition of definition 2.1 fails; the message shows where.
+
+    >>> graph = CyclicGraph([("x", "input"), ("h",), ("y", "output")], [("x", "h", 0), ("h", "h", 1), ("h", "y", 0)])
+    >>> graph
+    <CyclicGraph: 3 nodes, 3 edges, period 1>
+    """
+
+    period: int
+    names: tuple[str, ...]
+    kinds: IntArray  # [nodes], index into KINDS
+    phases: IntArray  # [nodes]
+    sources: IntArray  # [edges], index of a node
+    targets: IntArray  # [edges]
+    delays: IntArray  # [edges]
+    direction: Direction  # "forward" where every cycle's delay is positive, "backward" where negative, else "both"
+
+    def __init__(
+        self, nodes: Iterable[Node | tuple[Any, ...]], edges: Iterable[Edge | tuple[Any, ...]], period: int = 1
+    ) -> None:
+        period = checked_integer(period, "period")
+        checked = [checked_node(node) for node in nodes]
+        index = {node.key: number for number, node in enumerate(checked)}
+        if len(index) < len(checked):
+            twice = next(node for number, node in enumerate(checked) if index[node.key] != number)
+            raise GraphError(f"node {show_key(twice.key, period)} is listed twice; names must differ within a phase")
+        rows = [checked_edge(edge, index, period) for edge in edges]
+        numbers = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        self._fill(
+            names=[node.name for node in checked],
+            kinds=np.array([KINDS.index(node.kind) for node in checked], dtype=np.int8),
+            phases=np.array([node.phase for node in checked], dtype=np.int64),
+            edges=(numbers[:, 0], numbers[:, 1], numbers[:, 2]),
+            period=period,
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        sources: ArrayLike,
+        targets: ArrayLike,
+        delays: ArrayLike,
+        *,
+        num_nodes: int,
+        inputs: ArrayLike = (),
+        outputs: ArrayLike = (),
+        phases: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        period: int = 1,
+    ) -> Self:
+        """A graph from integer arrays, for graphs too large to build from `Node`s and `Edge`s one by one.
+
+        Args:
+            sources, targets, delays: one entry an edge; nodes are numbered from 0.
+            num_nodes: how many nodes there are.
+            inputs, outputs: the numbers of the input and output nodes; all others are hidden.
+            phases: one entry a node; 0 where left out.
+            names: one a node; its number, as a string, where left out.
+            period: the number m of time steps after which the connections repeat.
+
+        >>> CyclicGraph.from_arrays([0, 1, 1], [1, 1, 2], [0, 1, 0], num_nodes=3, inputs=[0], outputs=[2])
+        <CyclicGraph: 3 nodes, 3 edges, period 1>
+        """
+        period = checked_integer(period, "period")
+        num_nodes = checked_integer(num_nodes, "num_nodes")
+        edges = (
+            node_numbers(sources, num_nodes, "sources"),
+            node_numbers(targets, num_nodes, "targets"),
+            integer_array(delays, "delays"),
+        )
+        if len({column.size for column in edges}) > 1:
+            sizes = ", ".join(str(column.size) for column in edges)
+            raise GraphError(f"sources, targets and delays must be of one length, got {sizes}")
+        kinds = np.full(num_nodes, KINDS.index("hidden"), dtype=np.int8)
+        kinds[node_numbers(inputs, num_nodes, "inputs")] = KINDS.index("input")
+        kinds[node_numbers(outputs, num_nodes, "outputs")] = KINDS.index("output")
+        given_phases = np.zeros(num_nodes, np.int64) if phases is None else integer_array(phases, "phases")
+        given_names = [str(number) for number in range(num_nodes)] if names is None else list(names)
+        for label, size in (("phases", given_phases.size), ("names", len(given_names))):
+            if size != num_nodes:
+                raise GraphError(f"{label} must have one entry a node: {size} given for {num_nodes} nodes")
+        if names is not None and len(set(zip(given_names, given_phases.tolist(), strict=True))) < num_nodes:
+            raise GraphError("names must differ within a phase; two nodes share both name and phase")
+        graph = cls.__new__(cls)
+        graph._fill(given_names, kinds, given_phases, edges, period)
+        return graph
+
+    def _fill(
+        self,
+        names: Sequence[str],
+        kinds: IntArray,
+        phases: IntArray,
+        edges: tuple[IntArray, ...],
+        period: int,
+    ) -> None:
+        """Store the graph in canonical order and validate it; the one place where attributes are set."""
+        if period < 1:
+            raise GraphError(f"period must be at least 1, got {period}")
+        if not names:
+            raise GraphError("a graph needs at least one node (definition 2.1)")
+        outside = np.flatnonzero((phases < 0) | (phases >= period))
+        if outside.size:
+            first = int(outside[0])
+            raise GraphError(
+                f"node {names[first]!r} has phase {phases[first]}; with period {period} phases are 0 to {period - 1}"
+            )
+        order = np.lexsort((phases, _natural_ranks(names), kinds))
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        columns = _sorted_set(rank[edges[1]], edges[2], rank[edges[0]])
+        self.__dict__.update(
+            period=period,
+            names=tuple(names[number] for number in order.tolist()),
+            kinds=_frozen(kinds[order]),
+            phases=_frozen(phases[order]),
+            targets=_frozen(columns[0]),
+            delays=_frozen(columns[1]),
+            sources=_frozen(columns[2]),
+        )
+        self.__dict__["direction"] = validate(self)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a CyclicGraph never changes; build a new one instead of setting {name!r}")
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.names)
+
+    @property
+    def num_edges(self) -> int:
+        return int(self.sources.size)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, in canonical order."""
+        kinds = (KINDS[kind] for kind in self.kinds.tolist())
+        return tuple(map(Node, self.names, kinds, self.phases.tolist()))
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """All edges, in canonical order."""
+        return tuple(self.edge(number) for number in range(self.num_edges))
+
+    @cached_property
+    def index(self) -> Mapping[NodeKey, int]:
+        """The number of each node, by its key (name, phase)."""
+        return {key: number for number, key in enumerate(zip(self.names, self.phases.tolist(), strict=True))}
+
+    @cached_property
+    def edge_list(self) -> EdgeList:
+        """The connections alone, as the walk algorithms take them."""
+        return EdgeList(self.num_nodes, self.sources, self.targets)
+
+    def edge(self, number: int) -> Edge:
+        """Edge `number` of the canonical order, without building the others."""
+        return Edge(self.key(self.sources[number]), self.key(self.targets[number]), int(self.delays[number]))
+
+    def key(self, number: int | np.integer) -> NodeKey:
+        """Name and phase of node `number`."""
+        return (self.names[number], int(self.phases[number]))
+
+    def label(self, key: NodeKey) -> str:
+        """How a node is written: `h`, or `h@1` where the graph has several phases."""
+        return show_key(key, self.period)
+
+    def show_walk(self, walk: Iterable[Edge]) -> str:
+        """A path or cycle in one line, each arrow with its delay.
+
+        >>> graph = CyclicGraph([("h",)], [("h", "h", 2)])
+        >>> graph.show_walk(graph.edges)
+        'h -[2]-> h'
+        """
+        edges = list(walk)
+        steps = (f" -[{edge.delay}]-> {self.label(edge.target)}" for edge in edges)
+        return self.label(edges[0].source) + "".join(steps)
+
+    def __repr__(self) -> str:
+        return f"<CyclicGraph: {self.num_nodes} nodes, {self.num_edges} edges, period {self.period}>"
+
+    def __str__(self) -> str:
+        by_kind = (
+            f"  {kind:<6}  " + ", ".join(self.label(node.key) for node in self.nodes if node.kind == kind)
+            for kind in KINDS
+        )
+        edges = (f"  {self.show_walk([edge])}" for edge in self.edges)
+        return "\n".join((f"period {self.period}", *by_kind, *edges))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CyclicGraph):
+            return NotImplemented
+        return (self.period, self.names) == (other.period, other.names) and all(
+            np.array_equal(mine, theirs) for mine, theirs in zip(self._columns, other._columns, strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.period, self.names, *(column.tobytes() for column in self._columns)))
+
+    @property
+    def _columns(self) -> tuple[IntArray, ...]:
+        return (self.kinds, self.phases, self.sources, self.targets, self.delays)
+
+    def to_json(self) -> dict[str, Any]:
+        """The graph in the file form, ready for `json.dumps`."""
+        return {
+            "period": self.period,
+            "nodes": [node._asdict() for node in self.nodes],
+            "edges": [edge.to_json() for edge in self.edges],
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """The graph of a parsed file; `period` and `phase` may be left out where they are 1 and 0.
+
+        >>> CyclicGraph.from_json({
+        ...     "nodes": [{"name": "h", "kind": "hidden"}],
+        ...     "edges": [{"source": "h", "target": ["h", 0], "delay": 1}],
+        ... })
+        <CyclicGraph: 1 nodes, 1 edges, period 1>
+        """
+        fields = _fields(data, "the graph", required=("nodes", "edges"), optional=("period",))
+        nodes = [
+            _fields(node, f"node {number}", required=("name", "kind"), optional=("phase",))
+            for number, node in enumerate(_list(fields["nodes"], "nodes"))
+        ]
+        edges = [
+            _fields(edge, f"edge {number}", required=("source", "target", "delay"))
+            for number, edge in enumerate(_list(fields["edges"], "edges"))
+        ]
+        return cls(
+            [(node["name"], node["kind"], node.get("phase", 0)) for node in nodes],
+            [(_from_list(edge["source"]), _from_list(edge["target"]), edge["delay"]) for edge in edges],
+            fields.get("period", 1),
+        )
+
+    def to_networkx(self) -> "networkx.MultiDiGraph[NodeKey]":
+        """A `networkx.MultiDiGraph`: nodes are (name, phase) with `kind`, edges have `delay`, the graph has `period`."""
+        import networkx
+
+        graph: networkx.MultiDiGraph[NodeKey] = networkx.MultiDiGraph(period=self.period)
+        graph.add_nodes_from((node.key, {"kind": node.kind}) for node in self.nodes)
+        graph.add_edges_from((edge.source, edge.target, {"delay": edge.delay}) for edge in self.edges)
+        return graph
+
+    @classmethod
+    def from_networkx(cls, graph: "networkx.Graph[Any]") -> Self:
+        """The inverse of `to_networkx`. Where the period is 1, nodes may be plain names; `kind` defaults to hidden."""
+        if not graph.is_directed():
+            raise GraphError("from_networkx needs a directed graph: an undirected edge has no time order")
+        period = graph.graph.get("period", 1)
+        keys = {node: (node, 0) if isinstance(node, str) else node for node in graph.nodes}
+        for key in keys.values():
+            if not isinstance(key, tuple) or len(key) != 2:
+                raise GraphError(f"a networkx node must be a name or (name, phase), got {key!r}")
+        for source, target, delay in graph.edges(data="delay"):
+            if delay is None:
+                raise GraphError(f"edge {source} -> {target} has no attribute 'delay'")
+        return cls(
+            [(keys[node][0], kind, keys[node][1]) for node, kind in graph.nodes(data="kind", default="hidden")],
+            [(keys[source], keys[target], delay) for source, target, delay in graph.edges(data="delay")],
+            period,
+        )
+
+
+def _natural_ranks(names: Sequence[str]) -> IntArray:
+    """Each name's place in the natural order; equal names share theirs."""
+    distinct = {name: rank for rank, name in enumerate(sorted(set(names), key=natural_key))}
+    return np.fromiter((distinct[name] for name in names), dtype=np.int64, count=len(names))
+
+
+def _sorted_set(*columns: IntArray) -> tuple[IntArray, ...]:
+    """The rows of `columns` sorted by the first column, then the second, ..., each row once."""
+    order = np.lexsort(columns[::-1])
+    rows = [column[order] for column in columns]
+    new = np.ones(order.size, dtype=bool)
+    new[1:] = np.any([column[1:] != column[:-1] for column in rows], axis=0)
+    return tuple(column[new] for column in rows)
+
+
+def _frozen(array: IntArray) -> IntArray:
+    array.flags.writeable = False
+    return array
+
+
+def _fields(data: Any, what: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise GraphError(f"{what} must be a JSON object with {', '.join(required)}, got {data!r}")
+    if missing := [name for name in required if name not in data]:
+        raise GraphError(f"{what} lacks {', '.join(map(repr, missing))}: {data!r}"[:300])
+    if unknown := [name for name in data if name not in (*required, *optional)]:
+        raise GraphError(
+            f"{what} has unknown keys {', '.join(map(repr, unknown))}; known: {', '.join(required + optional)}"
+        )
+    return data
+
+
+def _list(data: Any, what: str) -> list[Any]:
+    if not isinstance(data, list):
+        raise GraphError(f"{what} must be a JSON list, got {data!r}"[:300])
+    return data
+
+
+def _from_list(end: Any) -> Any:
+    if isinstance(end, str):
+        return end
+    if isinstance(end, list) and len(end) == 2 and isinstance(end[0], str) and isinstance(end[1], int):
+        return tuple(end)
+    raise GraphError(f'an edge\'s source and target are written ["name", phase] or "name", got {end!r}')

@@ -1,0 +1,58 @@
+"""The unidirectional parts of a bidirectional network, which is measured one direction at a time (Z16)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.elements import Edge, Node, NodeKey
+from rnnlab.graph.validation import cycle_signs
+
+
+class Directions(NamedTuple):
+    """The two halves of a network; None where it has no cycle of that direction."""
+
+    forward: CyclicGraph | None
+    backward: CyclicGraph | None  # with time reversed, so that its cycles run forward and it can be measured
+
+
+def directions(graph: CyclicGraph) -> Directions:
+    """Split a network into the part without backward cycles and the part, time reversed, without forward ones.
+
+    Nodes on no cycle (inputs, outputs, features) belong to both.
+
+    >>> birnn = CyclicGraph(
+    ...     [("x", "input"), ("f",), ("b",), ("y", "output")],
+    ...     [("x", "f", 0), ("f", "f", 1), ("f", "y", 0), ("x", "b", 0), ("b", "b", -1), ("b", "y", 0)],
+    ... )
+    >>> halves = directions(birnn)
+    >>> halves.backward.edges[1]
+    Edge(source=('b', 0), target=('b', 0), delay=1)
+    """
+    signs = cycle_signs(graph)
+    return Directions(
+        forward=_without(graph, signs < 0) if (signs > 0).any() else None,
+        backward=_reversed(_without(graph, signs > 0)) if (signs < 0).any() else None,
+    )
+
+
+def _without(graph: CyclicGraph, dropped: np.ndarray) -> CyclicGraph:
+    keys = {key for key, number in graph.index.items() if not dropped[number]}
+    return CyclicGraph(
+        [node for node in graph.nodes if node.key in keys],
+        [edge for edge in graph.edges if edge.source in keys and edge.target in keys],
+        graph.period,
+    )
+
+
+def _reversed(graph: CyclicGraph) -> CyclicGraph:
+    """Time t becomes -t: phases and delays change sign."""
+
+    def mirrored(key: NodeKey) -> NodeKey:
+        return (key[0], -key[1] % graph.period)
+
+    return CyclicGraph(
+        [Node(node.name, node.kind, -node.phase % graph.period) for node in graph.nodes],
+        [Edge(mirrored(edge.source), mirrored(edge.target), -edge.delay) for edge in graph.edges],
+        graph.period,
+    )
