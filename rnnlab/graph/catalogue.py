@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rnnlab.errors import GraphError
 from rnnlab.graph.cyclic import CyclicGraph
@@ -24,10 +25,6 @@ class Family:
     summary: str
     citation: str
     build: Callable[..., CyclicGraph]
-
-    @property
-    def parameters(self) -> list[str]:
-        return re.findall(r"[A-Z]+", self.pattern)
 
     def match(self, name: str) -> list[int] | None:
         """The numbers that `name` gives to the pattern's capital words, or None where it is of another family."""
@@ -198,7 +195,7 @@ def _layers(letter: str, number: int, *, always_numbered: bool = False) -> list[
 
 
 def _chain(names: Sequence[str]) -> list[NamedEdge]:
-    return [(lower, upper, 0) for lower, upper in zip(names, names[1:], strict=False)]
+    return [(lower, upper, 0) for lower, upper in pairwise(names)]
 
 
 def _stack_edges(layers: Sequence[str]) -> list[NamedEdge]:

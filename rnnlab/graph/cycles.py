@@ -8,7 +8,7 @@ from rnnlab.graph.walks import IntArray, RatioCycle, max_cycle_ratio
 
 
 def longest_cycle(graph: CyclicGraph) -> RatioCycle:
-    """The cycle of most edges a time step; its walks are the slot offsets, times the ratio's denominator."""
+    """The cycle of most edges a time step."""
     return _best_cycle(graph, gains=np.ones_like(graph.delays), costs=graph.delays)
 
 

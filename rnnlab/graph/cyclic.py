@@ -37,7 +37,7 @@ class CyclicGraph:
 
     Args:
         nodes: `Node`s, or tuples that begin like one: `("x", "input")`.
-        edges: `Edge`s or tuples `(source, target, delay)`; where the period is 1, a source or target may be just the name.
+        edges: `Edge`s or tuples `(source, target, delay)`; where the period is 1, an end may be just the name.
         period: the number m of time steps after which the connections repeat.
 
     Raises:
@@ -66,12 +66,16 @@ class CyclicGraph:
         if len(index) < len(checked):
             twice = next(node for number, node in enumerate(checked) if index[node.key] != number)
             raise GraphError(f"node {show_key(twice.key, period)} is listed twice; names must differ within a phase")
+        names = [node.name for node in checked]
+        phases = np.array([node.phase for node in checked], dtype=np.int64)
+        _check_phases(names, phases, period)
         rows = [checked_edge(edge, index, period) for edge in edges]
         numbers = np.array(rows, dtype=np.int64).reshape(-1, 3)
         self._fill(
-            names=[node.name for node in checked],
+            names=names,
+            ranks=_natural_ranks(names),
             kinds=np.array([KINDS.index(node.kind) for node in checked], dtype=np.int8),
-            phases=np.array([node.phase for node in checked], dtype=np.int64),
+            phases=phases,
             edges=(numbers[:, 0], numbers[:, 1], numbers[:, 2]),
             period=period,
         )
@@ -117,39 +121,32 @@ class CyclicGraph:
         kinds[node_numbers(inputs, num_nodes, "inputs")] = KINDS.index("input")
         kinds[node_numbers(outputs, num_nodes, "outputs")] = KINDS.index("output")
         given_phases = np.zeros(num_nodes, np.int64) if phases is None else integer_array(phases, "phases")
-        given_names = [str(number) for number in range(num_nodes)] if names is None else list(names)
+        given_names = tuple(map(str, range(num_nodes))) if names is None else tuple(names)
+        ranks = np.arange(num_nodes) if names is None else _natural_ranks(given_names)
         for label, size in (("phases", given_phases.size), ("names", len(given_names))):
             if size != num_nodes:
                 raise GraphError(f"{label} must have one entry a node: {size} given for {num_nodes} nodes")
+        _check_phases(given_names, given_phases, period)
         if names is not None and len(set(zip(given_names, given_phases.tolist(), strict=True))) < num_nodes:
             raise GraphError("names must differ within a phase; two nodes share both name and phase")
         graph = cls.__new__(cls)
-        graph._fill(given_names, kinds, given_phases, edges, period)
+        graph._fill(given_names, ranks, kinds, given_phases, edges, period)
         return graph
 
     def _fill(
         self,
         names: Sequence[str],
+        ranks: IntArray,
         kinds: IntArray,
         phases: IntArray,
         edges: tuple[IntArray, ...],
         period: int,
     ) -> None:
         """Store the graph in canonical order and validate it; the one place where attributes are set."""
-        if period < 1:
-            raise GraphError(f"period must be at least 1, got {period}")
-        if not names:
-            raise GraphError("a graph needs at least one node (definition 2.1)")
-        outside = np.flatnonzero((phases < 0) | (phases >= period))
-        if outside.size:
-            first = int(outside[0])
-            raise GraphError(
-                f"node {names[first]!r} has phase {phases[first]}; with period {period} phases are 0 to {period - 1}"
-            )
-        order = np.lexsort((phases, _natural_ranks(names), kinds))
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        columns = _sorted_set(rank[edges[1]], edges[2], rank[edges[0]])
+        order = np.lexsort((phases, ranks, kinds))
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        columns = _sorted_set(place[edges[1]], edges[2], place[edges[0]])
         self.__dict__.update(
             period=period,
             names=tuple(names[number] for number in order.tolist()),
@@ -166,10 +163,12 @@ class CyclicGraph:
 
     @property
     def num_nodes(self) -> int:
+        """How many nodes there are, all phases together."""
         return len(self.names)
 
     @property
     def num_edges(self) -> int:
+        """How many edges there are."""
         return int(self.sources.size)
 
     @cached_property
@@ -279,7 +278,7 @@ class CyclicGraph:
         )
 
     def to_networkx(self) -> "networkx.MultiDiGraph[NodeKey]":
-        """A `networkx.MultiDiGraph`: nodes are (name, phase) with `kind`, edges have `delay`, the graph has `period`."""
+        """A `MultiDiGraph`: nodes are (name, phase) with `kind`, edges have `delay`, the graph has `period`."""
         import networkx
 
         graph: networkx.MultiDiGraph[NodeKey] = networkx.MultiDiGraph(period=self.period)
@@ -305,6 +304,17 @@ class CyclicGraph:
             [(keys[source], keys[target], delay) for source, target, delay in graph.edges(data="delay")],
             period,
         )
+
+
+def _check_phases(names: Sequence[str], phases: IntArray, period: int) -> None:
+    if period < 1:
+        raise GraphError(f"period must be at least 1, got {period}")
+    if not names:
+        raise GraphError("a graph needs at least one node (definition 2.1)")
+    outside = np.flatnonzero((phases < 0) | (phases >= period))
+    if outside.size:
+        name, phase = names[int(outside[0])], phases[outside[0]]
+        raise GraphError(f"node {name!r} has phase {phase}; with period {period} phases are 0 to {period - 1}")
 
 
 def _natural_ranks(names: Sequence[str]) -> IntArray:

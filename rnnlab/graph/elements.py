@@ -26,6 +26,7 @@ class Node(NamedTuple):
 
     @property
     def key(self) -> NodeKey:
+        """Name and phase."""
         return (self.name, self.phase)
 
 
@@ -52,7 +53,7 @@ def show_key(key: NodeKey, period: int) -> str:
     return key[0] if period == 1 else f"{key[0]}@{key[1]}"
 
 
-def checked_node(node: Node | tuple[Any, ...]) -> Node:
+def checked_node(node: Any) -> Node:
     """A well-formed `Node` from one, or from a tuple that begins like one."""
     if not isinstance(node, tuple) or not 1 <= len(node) <= 3:
         raise GraphError(f"a node is (name, kind, phase), got {node!r}")
@@ -64,7 +65,7 @@ def checked_node(node: Node | tuple[Any, ...]) -> Node:
     return Node(name, kind, checked_integer(phase, f"phase of node {name!r}"))
 
 
-def checked_edge(edge: Edge | tuple[Any, ...], index: Mapping[NodeKey, int], period: int) -> tuple[int, int, int]:
+def checked_edge(edge: Any, index: Mapping[NodeKey, int], period: int) -> tuple[int, int, int]:
     """The edge in numbers (source, target, delay), `index` being the number of each node."""
     if not isinstance(edge, tuple) or len(edge) != 3:
         raise GraphError(f"an edge is (source, target, delay), got {edge!r}")

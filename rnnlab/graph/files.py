@@ -1,17 +1,24 @@
-"""The file form of a graph: reading and writing JSON."""
+"""Graphs from files and to files, in the JSON form; and what a user may write where a graph is wanted."""
 
 import json
 from pathlib import Path
 
 from rnnlab.errors import GraphError
+from rnnlab.graph.catalogue import named_graph
 from rnnlab.graph.cyclic import CyclicGraph
+
+
+def find_graph(name_or_file: str) -> CyclicGraph:
+    """The graph that a user means: a name of the catalogue, or a JSON file (what ends in .json or holds a slash)."""
+    is_file = name_or_file.endswith(".json") or "/" in name_or_file or "\\" in name_or_file
+    return load_graph(name_or_file) if is_file else named_graph(name_or_file)
 
 
 def load_graph(path: str | Path) -> CyclicGraph:
     """The graph in a JSON file.
 
     Raises:
-        GraphError: the file cannot be read, is not JSON, or does not describe a valid graph; the message names the file.
+        GraphError: the file cannot be read, is not JSON, or describes no valid graph; the message names the file.
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -16,8 +16,8 @@ import numpy as np
 from rnnlab.graph.cycles import farthest_cycle, longest_cycle
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import KINDS, Edge
-from rnnlab.graph.schedule import Slots
-from rnnlab.graph.walks import RatioCycle, longest_walks, magnitude, reduced_weights, walk_to
+from rnnlab.graph.schedule import Slots, schedule
+from rnnlab.graph.walks import RatioCycle, longest_walks
 
 Walk = tuple[Edge, ...]
 
@@ -107,7 +107,7 @@ def measure(graph: CyclicGraph) -> Measures:
         feedforward_depth=None if path is None else len(path) - sum(graph.delays[path].tolist()) * longest.ratio,
         recurrent_skip_coefficient=shortest.ratio,
         witnesses=witnesses,
-        slots=Slots(graph, longest.ratio, longest.walks.values),
+        slots=schedule(graph, longest),
     )
 
 
@@ -127,20 +127,13 @@ def recurrent_skip_coefficient(graph: CyclicGraph) -> Fraction:
 
 
 def _deepest_path(graph: CyclicGraph, longest: RatioCycle) -> list[int] | None:
-    """The input-output path of largest length - delay * d_r, or None where there is no such path.
-
-    Inputs start so far ahead that any walk from one beats all others: what ends above half that lead began at an input.
-    """
-    weights = reduced_weights(np.ones_like(graph.delays), graph.delays, longest.ratio)
-    lead = 2 * (graph.num_nodes + 1) * magnitude(weights) + 2
-    starts = np.zeros(graph.num_nodes, dtype=object)
-    starts[graph.kinds == KINDS.index("input")] = lead
-    walks = longest_walks(graph.edge_list, weights, starts, longest.walks.parents)
-    outputs = np.flatnonzero((graph.kinds == KINDS.index("output")) & (walks.values > lead // 2))
-    if not outputs.size:
+    """The input-output path of largest length - delay * d_r, or None where there is no such path."""
+    inputs, outputs = (graph.kinds == KINDS.index(kind) for kind in ("input", "output"))
+    walks = longest_walks(graph.edge_list, longest.weights, longest.proof, np.flatnonzero(inputs))
+    reached = np.flatnonzero(outputs & walks.reached)
+    if not reached.size:
         return None
-    best = outputs[np.argmax(walks.values[outputs])]
-    return walk_to(int(best), graph.edge_list, walks.parents)
+    return walks.to(int(reached[np.argmax(walks.values[reached])]), graph.edge_list)
 
 
 def _edges(graph: CyclicGraph, walk: list[int]) -> Walk:

@@ -4,14 +4,17 @@ Where delays are negative a path may leave the interval from i to i + n and come
 integers r(v) with `delay + r(v) - r(u) >= 0` on every edge, so in the shifted time `t + r(v)` no edge leads backward.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from rnnlab.errors import GraphError
 from rnnlab.graph.cyclic import CyclicGraph
-from rnnlab.graph.walks import longest_walks
+from rnnlab.graph.walks import potentials
 
 Lengths = dict[tuple[int, int], int | None]
 """By (i, n): a number of edges, or None where there is no such path."""
@@ -40,81 +43,69 @@ def path_lengths(graph: CyclicGraph, starts: Iterable[int], spans: Iterable[int]
     if graph.direction != "forward":
         raise GraphError("path lengths are bounded only where time runs forward; ask for directions(graph) first")
     spans, results = list(spans), PathLengths({}, {}, {})
-    if not spans:
-        return results
-    sweep = _Sweep(graph, min(spans), max(spans))
-    rows: dict[int, PathLengths] = {}
-    for start in starts:
-        phase = start % graph.period
-        if phase not in rows:
-            rows[phase] = sweep.lengths_from(phase)
-        for span in spans:
-            results.longest[start, span] = rows[phase].longest.get((phase, span))
-            results.longest_input_output[start, span] = rows[phase].longest_input_output.get((phase, span))
-            results.shortest[start, span] = rows[phase].shortest.get((phase, span))
+    retimed = _retime(graph)
+    inputs, outputs = ([node.kind == kind for node in graph.nodes] for kind in ("input", "output"))
+    anywhere = [True] * graph.num_nodes
+
+    @cache
+    def rows(phase: int) -> tuple[dict[int, int], ...]:
+        return (
+            _extreme_lengths(graph, retimed, phase, spans, anywhere, anywhere, max),
+            _extreme_lengths(graph, retimed, phase, spans, inputs, outputs, max),
+            _extreme_lengths(graph, retimed, phase, spans, anywhere, anywhere, min),
+        )
+
+    for start, span in product(starts, spans):
+        longest, longest_input_output, shortest = rows(start % graph.period)
+        results.longest[start, span] = longest.get(span)
+        results.longest_input_output[start, span] = longest_input_output.get(span)
+        results.shortest[start, span] = shortest.get(span)
     return results
 
 
-class _Sweep:
-    """Dynamic programming over shifted time; one object serves all starts."""
+class _Retimed(NamedTuple):
+    """The graph in shifted time `t + shift of the node`, in which no edge leads backward."""
 
-    def __init__(self, graph: CyclicGraph, first_span: int, last_span: int) -> None:
-        zeros = np.zeros(graph.num_nodes, dtype=np.int64)
-        self.graph = graph
-        self.spans = range(first_span, last_span + 1)
-        self.retiming: list[int] = longest_walks(graph.edge_list, -graph.delays, zeros).values.tolist()
-        self.incoming: list[list[tuple[int, int]]] = [[] for _ in range(graph.num_nodes)]
-        rows = zip(graph.sources.tolist(), graph.targets.tolist(), graph.delays.tolist(), strict=True)
-        for source, target, delay in rows:
-            shift = delay + self.retiming[target] - self.retiming[source]
-            self.incoming[target].append((source, shift))
-        self.order = self._order()
-
-    def _order(self) -> list[int]:
-        """Nodes so that every edge of shift 0 leads to a later one: by the longest chain of such edges into each."""
-        graph, retiming = self.graph, np.array(self.retiming)
-        shifts = graph.delays + retiming[graph.targets] - retiming[graph.sources]
-        # an edge of positive shift must never look worth taking: it costs more than all others together can gain
-        weights = np.where(shifts == 0, 1, -graph.num_nodes)
-        depth = longest_walks(graph.edge_list, weights, np.zeros(graph.num_nodes, dtype=np.int64)).values
-        return np.argsort(depth, kind="stable").tolist()
-
-    def lengths_from(self, start: int) -> PathLengths:
-        """The three lengths for one start and every span, by (start, span); entries without a path are left out."""
-        graph, phases = self.graph, self.graph.phases.tolist()
-        kinds = [node.kind for node in graph.nodes]
-        first = start + min(self.retiming)
-        last = start + self.spans[-1] + max(self.retiming)
-        results = PathLengths({}, {}, {})
-        longest: dict[tuple[int, int], int] = {}
-        from_input: dict[tuple[int, int], int] = {}
-        shortest: dict[tuple[int, int], int] = {}
-        for shifted_time in range(first, last + 1):
-            for node in self.order:
-                time = shifted_time - self.retiming[node]
-                if (time - phases[node]) % graph.period:
-                    continue
-                here = (node, shifted_time)
-                before = [(source, shifted_time - shift) for source, shift in self.incoming[node]]
-                trivial = [0] if time == start else []
-                _extend(longest, here, before, trivial, max)
-                _extend(shortest, here, before, trivial, min)
-                _extend(from_input, here, before, trivial if kinds[node] == "input" else [], max)
-                if (span := time - start) not in self.spans:
-                    continue
-                _keep(results.longest, (start, span), longest.get(here), max)
-                _keep(results.shortest, (start, span), shortest.get(here), min)
-                if kinds[node] == "output":
-                    _keep(results.longest_input_output, (start, span), from_input.get(here), max)
-        return results
+    shifts: list[int]
+    incoming: list[list[tuple[int, int]]]  # of each node: (source, delay in shifted time)
+    order: list[int]  # every edge of shifted delay 0 leads to a node later in this list
 
 
-def _extend(lengths, here, before, trivial, best):  # type: ignore[no-untyped-def]
-    found = [*trivial, *(lengths[moment] + 1 for moment in before if moment in lengths)]
-    if found:
-        lengths[here] = best(found)
+def _retime(graph: CyclicGraph) -> _Retimed:
+    shifts = potentials(graph.edge_list, -graph.delays).values
+    delays = graph.delays + shifts[graph.targets] - shifts[graph.sources]
+    incoming: list[list[tuple[int, int]]] = [[] for _ in range(graph.num_nodes)]
+    for source, target, delay in zip(graph.sources.tolist(), graph.targets.tolist(), delays.tolist(), strict=True):
+        incoming[target].append((source, delay))
+    # potentials that rise along every edge of delay 0; other edges lose more than such edges can gain in all
+    ranks = potentials(graph.edge_list, np.where(delays == 0, 1, -graph.num_nodes)).values
+    return _Retimed(shifts.tolist(), incoming, np.argsort(ranks, kind="stable").tolist())
 
 
-def _keep(lengths, key, value, best):  # type: ignore[no-untyped-def]
-    if value is not None:
-        lengths[key] = value if key not in lengths else best(lengths[key], value)
+def _extreme_lengths(
+    graph: CyclicGraph,
+    retimed: _Retimed,
+    start: int,
+    spans: Sequence[int],
+    may_begin: Sequence[bool],
+    may_end: Sequence[bool],
+    best: Callable[[Iterable[int]], int],
+) -> dict[int, int]:
+    """Length of the best path from time `start` to `start + span`, by span; spans without a path are left out."""
+    phases = graph.phases.tolist()
+    lengths: dict[tuple[int, int], int] = {}  # by (node, shifted time)
+    results: dict[int, int] = {}
+    for now in range(start + min(retimed.shifts), start + max(spans, default=-1) + max(retimed.shifts) + 1):
+        for node in retimed.order:
+            time = now - retimed.shifts[node]
+            if time % graph.period != phases[node]:
+                continue
+            sources = ((source, now - delay) for source, delay in retimed.incoming[node])
+            found = [lengths[moment] + 1 for moment in sources if moment in lengths]
+            if time == start and may_begin[node]:
+                found.append(0)
+            if found:
+                lengths[node, now] = length = best(found)
+                if may_end[node]:
+                    results[time - start] = best((length, results.get(time - start, length)))
+    return results

@@ -1,8 +1,8 @@
 """The slot schedule: which computations may run at once, and how few sequential slots T steps need.
 
-`slot(v, t) = floor(phi(v) + t * d_r)`, where `phi(v)` is the largest sum of `1 - delay * d_r` over the edges of any walk
-ending in v, at least 0. Every edge leads to a later slot, so all nodes of one slot are independent; the proof is in
-docs/maths.md.
+`slot(v, t) = floor(phi(v) + t * d_r)`, where `phi(v)` is the largest sum of `1 - delay * d_r` over the edges of any
+walk ending in v, at least 0. Every edge leads to a later slot, so all nodes of one slot are independent; the proof is
+in docs/maths.md.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+
 from rnnlab.errors import GraphError
 from rnnlab.graph.cycles import longest_cycle
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import NodeKey
-from rnnlab.graph.walks import IntArray
+from rnnlab.graph.walks import RatioCycle, longest_walks
 
 
 @dataclass(frozen=True)
@@ -23,18 +25,18 @@ class Slots:
 
     graph: CyclicGraph
     per_step: Fraction
-    numerators: IntArray  # [nodes], phi times the denominator of per_step
+    numerators: tuple[int, ...]  # by node, phi times the denominator of per_step
 
     @cached_property
     def phi(self) -> Mapping[NodeKey, Fraction]:
         """The offset of each node, by (name, phase)."""
         denominator = self.per_step.denominator
-        return {key: Fraction(int(self.numerators[node]), denominator) for key, node in self.graph.index.items()}
+        return {key: Fraction(self.numerators[node], denominator) for key, node in self.graph.index.items()}
 
     @property
     def constant(self) -> Fraction:
         """The c of "T steps run in T * d_r + c slots" (the floor of it)."""
-        return Fraction(int(self.numerators.max()), self.per_step.denominator) - self.per_step + 1
+        return Fraction(max(self.numerators), self.per_step.denominator) - self.per_step + 1
 
     def slot(self, name: str, time: int) -> int:
         """The slot in which node `name` is computed for time step `time`."""
@@ -42,14 +44,14 @@ class Slots:
         if key not in self.graph.index:
             raise GraphError(f"node {name!r} is not computed at time {time}: the graph has no {self.graph.label(key)}")
         # integer arithmetic throughout: phi and d_r share a denominator
-        numerator = int(self.numerators[self.graph.index[key]]) + time * self.per_step.numerator
+        numerator = self.numerators[self.graph.index[key]] + time * self.per_step.numerator
         return numerator // self.per_step.denominator
 
     def num_slots(self, num_steps: int) -> int:
         """How many sequential slots `num_steps` time steps take, at most one constant more than any program needs."""
         if num_steps < 1:
             raise GraphError(f"num_steps must be at least 1, got {num_steps}")
-        last = (num_steps - 1) * self.per_step.numerator + int(self.numerators.max())
+        last = (num_steps - 1) * self.per_step.numerator + max(self.numerators)
         return last // self.per_step.denominator + 1  # the smallest phi is 0: the first node of a longest walk has it
 
     @property
@@ -75,5 +77,11 @@ def slots(graph: CyclicGraph) -> Slots:
     >>> [schedule.slot(name, 0) for name in ("x", "h1", "h2", "y")], schedule.slot("h1", 1), schedule.num_slots(10)
     ([0, 1, 2, 3], 3, 22)
     """
-    best = longest_cycle(graph)
-    return Slots(graph, best.ratio, best.walks.values)
+    return schedule(graph, longest_cycle(graph))
+
+
+def schedule(graph: CyclicGraph, longest: RatioCycle) -> Slots:
+    """The schedule, where the longest cycle is known already."""
+    anywhere = np.arange(graph.num_nodes)
+    walks = longest_walks(graph.edge_list, longest.weights, longest.proof, anywhere)
+    return Slots(graph, longest.ratio, tuple(walks.values.tolist()))

@@ -19,6 +19,7 @@ class UnfoldedEdge(NamedTuple):
 
     @property
     def delay(self) -> int:
+        """How many time steps the edge crosses."""
         return self.target[1] - self.source[1]
 
 
@@ -68,7 +69,7 @@ def fold(unfolded: UnfoldedGraph, period: int | None = None) -> CyclicGraph:
     The window must be long enough to prove it: twice the period plus the longest delay.
 
     Raises:
-        GraphError: the window does not repeat with any period (or not with the given one) that it is long enough to show.
+        GraphError: the window does not repeat with any period (or with the given one) that it is long enough to show.
     """
     length = unfolded.stop - unfolded.start
     reach = max((abs(edge.delay) for edge in unfolded.edges), default=0)

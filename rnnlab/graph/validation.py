@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from rnnlab.errors import GraphError
-from rnnlab.graph.walks import EdgeList, IntArray, any_cycles, longest_walks
+from rnnlab.graph.walks import EdgeList, IntArray, find_cycles, potentials
 
 if TYPE_CHECKING:
     from rnnlab.graph.cyclic import CyclicGraph
@@ -20,7 +20,7 @@ def validate(graph: "CyclicGraph") -> Direction:
         GraphError: naming the condition that fails, with the edge or cycle that breaks it.
     """
     _check_delays_fit_phases(graph)
-    if not any_cycles(graph.edge_list):
+    if not find_cycles(graph.edge_list):
         raise GraphError(
             "condition (2) of definition 2.1 fails: the graph has no directed cycle, so the network is not recurrent; "
             "add an edge that leads back, such as h -> h with delay 1"
@@ -52,7 +52,7 @@ def cycle_signs(graph: "CyclicGraph") -> IntArray:
 
     # every node with an edge inside its component has one that leads to it, so each component shows a cycle
     signs = np.zeros(size, dtype=np.int64)
-    samples = {int(component[edges.targets[cycle[0]]]): inside[cycle].tolist() for cycle in any_cycles(edges)}
+    samples = {int(component[edges.targets[cycle[0]]]): inside[cycle].tolist() for cycle in find_cycles(edges)}
     for number, cycle in samples.items():
         delay = _delay(graph, cycle)
         if delay == 0:
@@ -61,7 +61,7 @@ def cycle_signs(graph: "CyclicGraph") -> IntArray:
 
     # a cycle has positive weight here if and only if its delay, counted the component's way, is 0 or less
     weights = 1 - signs[edges.targets].astype(object) * graph.delays[inside] * (size + 1)
-    against = longest_walks(edges, weights, np.zeros(size, dtype=np.int64)).cycles
+    against = potentials(edges, weights).cycles
     if against:
         cycle = inside[against[0]].tolist()
         if _delay(graph, cycle) == 0:
@@ -76,16 +76,16 @@ def _check_delays_fit_phases(graph: "CyclicGraph") -> None:
     if wrong.size:
         edge = graph.edge(int(wrong[0]))
         raise GraphError(
-            f"condition (1) of definition 2.1 fails: edge {graph.show_walk([edge])} has delay {edge.delay}, but must have "
-            f"{edge.target[1] - edge.source[1]} plus a multiple of the period {graph.period} to lead from phase "
-            f"{edge.source[1]} to phase {edge.target[1]}"
+            f"condition (1) of definition 2.1 fails: edge {graph.show_walk([edge])} leads from phase {edge.source[1]} "
+            f"to phase {edge.target[1]}, so its delay must be {edge.target[1] - edge.source[1]} plus a multiple of the "
+            f"period {graph.period}, not {edge.delay}"
         )
 
 
 def _check_no_zero_delay_cycle(graph: "CyclicGraph") -> None:
     """Condition (3) where no delay is negative: only edges of delay 0 can form a closed walk of delay 0."""
     zero = np.flatnonzero(graph.delays == 0)
-    cycles = any_cycles(EdgeList(graph.num_nodes, graph.sources[zero], graph.targets[zero]))
+    cycles = find_cycles(EdgeList(graph.num_nodes, graph.sources[zero], graph.targets[zero]))
     if cycles:
         raise _zero_delay_error(graph, zero[cycles[0]].tolist())
 
@@ -96,14 +96,14 @@ def _delay(graph: "CyclicGraph", cycle: list[int]) -> int:
 
 def _zero_delay_error(graph: "CyclicGraph", cycle: list[int]) -> GraphError:
     return GraphError(
-        f"condition (3) of definition 2.1 fails: cycle {graph.show_walk(map(graph.edge, cycle))} has total delay 0, so no "
-        "step order exists; give one of its edges another delay"
+        f"condition (3) of definition 2.1 fails: cycle {graph.show_walk(map(graph.edge, cycle))} has total delay 0, so "
+        "no step order exists; give one of its edges another delay"
     )
 
 
 def _two_signs_error(graph: "CyclicGraph", cycle: list[int], other: list[int]) -> GraphError:
     shown = " and ".join(f"{graph.show_walk(map(graph.edge, c))} (delay {_delay(graph, c)})" for c in (cycle, other))
     return GraphError(
-        f"condition (3) of definition 2.1 fails: cycles {shown} reach each other, so a closed walk round both, each often "
-        "enough, has total delay 0; separate the two directions of time"
+        f"condition (3) of definition 2.1 fails: cycles {shown} reach each other, so a closed walk round both, each "
+        "often enough, has total delay 0; separate the two directions of time"
     )

@@ -1,0 +1,111 @@
+"""The command line: parse, call one public function, print."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rnnlab.errors import RnnlabError
+from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
+from rnnlab.graph.files import find_graph
+from rnnlab.graph.measures import Measures, measure
+
+app = typer.Typer(
+    help="A laboratory for recurrent neural networks.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+# what typer raises for a wrong command line; its place in the package differs between versions
+CommandLineError = typer.BadParameter.__mro__[2]
+
+NameOrFile = Annotated[
+    str, typer.Argument(metavar="NAME|FILE", help="A name that `rnnlab list` shows, or a JSON file.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+
+@app.command("list")
+def list_command(as_json: AsJson = False) -> None:
+    """Show every architecture of the catalogue with its measures."""
+    measured = [(family, name, measure(named_graph(name))) for family in CATALOGUE for name in family.examples]
+    if as_json:
+        print(json.dumps([_list_entry(*row) for row in measured], indent=2))
+        return
+    print(f"{'name':<16}{'period':>6}{'d_r':>6}{'d_f':>6}{'s':>6}   what it is (where)")
+    for family in CATALOGUE:
+        names = [(name, measures) for owner, name, measures in measured if owner is family]
+        text = f"{family.summary} ({family.citation})"
+        if family.pattern not in family.examples:
+            print(f"{family.pattern:<40}   {text}")
+            text = ""
+        for name, measures in names:
+            label = name if text else f"  {name}"
+            print(f"{label:<16}{_columns(measures)}   {text}".rstrip())
+
+
+@app.command("measure")
+def measure_command(architecture: NameOrFile, as_json: AsJson = False) -> None:
+    """Measure depth and reach through time exactly, with proofs.
+
+    The measures are recurrent depth, feedforward depth and recurrent skip coefficient.
+    Each measure comes with the cycle or path that attains it: `h1 -[0]-> h2` is an edge of delay 0.
+    """
+    measures = measure(find_graph(architecture))
+    print(json.dumps(measures.to_json(), indent=2) if as_json else measures)
+
+
+@app.command("draw")
+def draw_command(
+    architecture: NameOrFile,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="An .svg, .png or .pdf file; NAME.svg here where left out."),
+    ] = None,
+    unfold: Annotated[
+        int | None, typer.Option(metavar="STEPS", help="Draw this many time steps of the unfolded graph.")
+    ] = None,
+    highlight: Annotated[
+        bool, typer.Option(help="Colour the longest path red, the longest input-output path yellow, the shortest blue.")
+    ] = True,
+) -> None:
+    """Draw an architecture, folded or unfolded over time.
+
+    Squares are inputs, circles hidden nodes, diamonds outputs; the number on an edge is its delay.
+    """
+    from rnnlab.graph.drawing import draw
+
+    path = output or Path(Path(architecture).stem + ".svg")
+    draw(find_graph(architecture), unfold=unfold, highlight=highlight, title=Path(architecture).stem).save(path)
+    print(f"wrote {path}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, or 2 and one line on standard error where the input is wrong."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = app(args=given or ["--help"], standalone_mode=False, prog_name="rnnlab")
+        return status if isinstance(status, int) else 0
+    except CommandLineError as error:
+        message = error.format_message()
+    except RnnlabError as error:
+        message = str(error)
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    print(f"rnnlab: {message}", file=sys.stderr)
+    return 2
+
+
+def _columns(measures: Measures) -> str:
+    depth = "none" if measures.feedforward_depth is None else measures.feedforward_depth
+    values = (measures.recurrent_depth, depth, measures.recurrent_skip_coefficient)
+    return f"{measures.graph.period:>6}" + "".join(f"{value!s:>6}" for value in values)
+
+
+def _list_entry(family: Family, name: str, measures: Measures) -> dict[str, object]:
+    numbers = {key: value for key, value in measures.to_json().items() if key not in ("witnesses", "slots")}
+    return {"name": name, "family": family.pattern, "summary": family.summary, "citation": family.citation} | numbers

@@ -1,0 +1,89 @@
+"""The computations behind the measures: potentials, cycle ratios and longest walks, in every arithmetic they use."""
+
+from fractions import Fraction
+
+import networkx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rnnlab.graph import walks
+from rnnlab.graph.walks import EdgeList, find_cycles, longest_walks, max_cycle_ratio, potentials
+
+SIZE = 7
+
+
+@st.composite
+def weighted_edges(draw: st.DrawFn, scale: int = 1) -> tuple[EdgeList, np.ndarray]:
+    number = st.integers(0, SIZE - 1)
+    rows = sorted(draw(st.lists(st.tuples(number, number, st.integers(-5, 3)), min_size=1, max_size=20)))
+    targets, sources, weights = (np.array(column) for column in zip(*rows, strict=True))
+    return EdgeList(SIZE, sources, targets), weights.astype(object) * scale
+
+
+def positive_cycle_exists(edges: EdgeList, weights: np.ndarray) -> bool:
+    graph = networkx.DiGraph()
+    for source, target, weight in zip(edges.sources.tolist(), edges.targets.tolist(), weights.tolist(), strict=True):
+        if not graph.has_edge(source, target) or graph[source][target]["weight"] > -weight:
+            graph.add_edge(source, target, weight=-weight)
+    return networkx.negative_edge_cycle(graph)
+
+
+@pytest.mark.parametrize("scale", [1, 2**61])
+@given(data=st.data())
+def test_potentials_prove_that_no_cycle_is_positive(scale: int, data) -> None:
+    edges, weights = data.draw(weighted_edges(scale))
+    found = potentials(edges, weights)
+    assert bool(found.cycles) == positive_cycle_exists(edges, weights)
+    for cycle in found.cycles:
+        assert (edges.targets[cycle] == np.roll(edges.sources[cycle], -1)).all()
+        assert weights[cycle].sum() > 0
+    if not found.cycles:
+        assert (found.values[edges.targets] >= found.values[edges.sources] + weights).all()
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 100])
+@pytest.mark.parametrize("scale", [1, 2**61])
+@given(data=st.data())
+def test_longest_walks_equal_bellman_ford(rounds: int, scale: int, data) -> None:
+    """Whether rounds settle the graph, Dijkstra's algorithm does, or each does a part."""
+    edges, weights = data.draw(weighted_edges(scale))
+    proof = potentials(edges, weights)
+    if proof.cycles:
+        return
+    starts = data.draw(st.lists(st.integers(0, SIZE - 1), unique=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walks, "_ROUNDS_BEFORE_DIJKSTRA", rounds)
+        found = longest_walks(edges, weights, proof.values, np.array(starts, dtype=np.int64))
+    best = dict.fromkeys(starts, 0)
+    for _ in range(SIZE):
+        for source, target, weight in zip(
+            edges.sources.tolist(), edges.targets.tolist(), weights.tolist(), strict=True
+        ):
+            if source in best:
+                best[target] = max(best[source] + weight, best.get(target, best[source] + weight))
+    assert {node: int(found.values[node]) for node in np.flatnonzero(found.reached).tolist()} == best
+    for node in best:
+        walk = found.to(node, edges)
+        assert weights[walk].sum() == best[node]
+        assert (edges.targets[walk[:-1]] == edges.sources[walk[1:]]).all()
+
+
+def test_max_cycle_ratio_without_a_cycle_is_none() -> None:
+    edges = EdgeList(3, np.array([0, 1]), np.array([1, 2]))
+    assert max_cycle_ratio(edges, np.array([1, 1]), np.array([1, 1])) is None
+    assert find_cycles(edges) == []
+
+
+def test_max_cycle_ratio_goes_through_many_improvements() -> None:
+    """Loops of ratios 1, 2, 3, ... joined in a ring of ratio below 1: each improvement finds a better loop."""
+    size = 30
+    ring = np.arange(size)
+    sources, targets = np.repeat(ring, 2), np.repeat(ring, 2)
+    sources[0::2] = np.roll(ring, 1)
+    gains = np.where(np.arange(2 * size) % 2, np.repeat(ring + 1, 2), 1)
+    found = max_cycle_ratio(EdgeList(size, sources, targets), gains, np.where(np.arange(2 * size) % 2, 1, 9))
+    assert found is not None
+    assert found.ratio == Fraction(30)
+    assert found.cycle == [2 * size - 1]
