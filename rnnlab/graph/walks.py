@@ -21,7 +21,7 @@ IntArray = NDArray[Any]
 
 NO_EDGE = -1
 _INT64_SAFE = 2**62
-_ROUNDS_BEFORE_DIJKSTRA = 100
+_ROUNDS_BEFORE_DIJKSTRA = 300
 
 
 class EdgeList(NamedTuple):
@@ -36,7 +36,7 @@ class Potentials(NamedTuple):
     """Numbers that prove that no cycle has positive weight, or cycles that do."""
 
     values: IntArray  # [num_nodes], with values[target] >= values[source] + weight on every edge
-    parents: IntArray  # [num_nodes], an edge into each node on which equality holds; NO_EDGE at roots
+    parents: IntArray  # [num_nodes], an edge into each node, without cycles; NO_EDGE at roots
     cycles: list[list[int]]  # of positive weight, as edges in order; where there are any, the values prove nothing
 
 
@@ -79,18 +79,18 @@ def potentials(edges: EdgeList, weights: IntArray, parents: IntArray | None = No
     parents = heaviest_incoming(edges, weights) if parents is None else parents.copy()
     while True:
         values, cycles = _evaluate(edges, weights, parents)
-        positive = [cycle for cycle in cycles if sum(weights[cycle].tolist()) > 0]
-        if positive:
-            return Potentials(values, parents, positive)
-        if cycles:  # of the first guess: switches close none that is not positive
+        if cycles:
             parents[[edges.targets[cycle[0]] for cycle in cycles]] = NO_EDGE
-            continue
+            positive = [cycle for cycle in cycles if sum(weights[cycle].tolist()) > 0]
+            if positive:
+                return Potentials(values, parents, positive)
+            continue  # cycles of the first guess: switches close none that is not positive
         gains = values[edges.sources] + weights - values[edges.targets]
         better = np.flatnonzero(gains > 0)
         if not better.size:
             return Potentials(values, parents, [])
-        better = _best_into_each(edges, better, gains[better])
-        parents[edges.targets[better]] = better
+        best = better[_best_of_each(edges.targets[better], gains[better])]
+        parents[edges.targets[best]] = best
 
 
 def max_cycle_ratio(edges: EdgeList, gains: IntArray, costs: IntArray) -> RatioCycle | None:
@@ -105,14 +105,15 @@ def max_cycle_ratio(edges: EdgeList, gains: IntArray, costs: IntArray) -> RatioC
         found = potentials(edges, weights, parents)
         if not found.cycles:
             return RatioCycle(ratio, cycle, weights, found.values) if cycle else None
-        ratio, cycle = max((_ratio(each, gains, costs), each) for each in found.cycles)
+        cycle = max(found.cycles, key=lambda each: _ratio(each, gains, costs))
+        ratio = _ratio(cycle, gains, costs)
         parents = found.parents
 
 
 def longest_walks(edges: EdgeList, weights: IntArray, proof: IntArray, starts: IntArray) -> Walks:
     """The largest weight of a walk into each node, over all walks that begin in a node of `starts`.
 
-    Rounds over all edges settle an ordinary graph; Dijkstra's algorithm finishes what has long chains. Cost:
+    Rounds over whole arrays settle an ordinary graph; Dijkstra's algorithm finishes one with long chains. Cost:
     O((m + n) log n).
 
     Args:
@@ -128,36 +129,67 @@ def longest_walks(edges: EdgeList, weights: IntArray, proof: IntArray, starts: I
     losses, distances = losses.astype(dtype, copy=False), np.full(edges.num_nodes, far, dtype=dtype)
     distances[starts] = proof[starts]
     parents = np.full(edges.num_nodes, NO_EDGE)
+    outgoing = _Outgoing.of(edges)
+    changed = starts
     for _ in range(_ROUNDS_BEFORE_DIJKSTRA):
-        totals = distances[edges.sources] + losses
-        better = np.flatnonzero(totals < distances[edges.targets])
+        tried = outgoing.edges_of(changed)
+        totals = distances[edges.sources[tried]] + losses[tried]
+        gains = distances[edges.targets[tried]] - totals
+        better = np.flatnonzero(gains > 0)
         if not better.size:
             break
-        better = _best_into_each(edges, better, -totals[better])
-        distances[edges.targets[better]] = totals[better]
-        parents[edges.targets[better]] = better
+        best = better[_best_of_each(edges.targets[tried[better]], gains[better])]
+        changed = edges.targets[tried[best]]
+        distances[changed] = totals[best]
+        parents[changed] = tried[best]
     else:
-        _dijkstra(edges, losses, distances, parents)
+        _dijkstra(edges, outgoing, losses, distances, parents, changed)
     return Walks(distances < far // 2, proof - distances, parents)
 
 
-def _dijkstra(edges: EdgeList, losses: IntArray, distances: IntArray, parents: IntArray) -> None:
-    """Lower `distances` to the shortest, in place: they are upper bounds, reached along `parents`."""
-    order = np.argsort(edges.sources, kind="stable")
-    first = np.searchsorted(edges.sources[order], np.arange(edges.num_nodes + 1)).tolist()
-    outgoing, targets, lengths, best = order.tolist(), edges.targets.tolist(), losses.tolist(), distances.tolist()
-    unsettled = np.unique(edges.sources[distances[edges.sources] + losses < distances[edges.targets]])
-    queue = [(best[node], node) for node in unsettled.tolist()]
+class _Outgoing(NamedTuple):
+    """The edges by the node they leave."""
+
+    edges: EdgeList
+    by_source: IntArray  # [num_edges], edges sorted by source
+    first: IntArray  # [num_nodes + 1], where each node's begin
+
+    @staticmethod
+    def of(edges: EdgeList) -> "_Outgoing":
+        by_source = np.argsort(edges.sources, kind="stable")
+        first = np.zeros(edges.num_nodes + 1, dtype=np.int64)
+        np.cumsum(np.bincount(edges.sources, minlength=edges.num_nodes), out=first[1:])
+        return _Outgoing(edges, by_source, first)
+
+    def edges_of(self, nodes: IntArray) -> IntArray:
+        """The edges that leave `nodes`, in order."""
+        if 8 * nodes.size > self.edges.num_nodes:  # sorting would cost more than looking at every edge
+            chosen = np.zeros(self.edges.num_nodes, dtype=bool)
+            chosen[nodes] = True
+            return np.flatnonzero(chosen[self.edges.sources])
+        counts = self.first[nodes + 1] - self.first[nodes]
+        before = np.cumsum(counts) - counts
+        places = np.arange(int(counts.sum())) + np.repeat(self.first[nodes] - before, counts)
+        return np.sort(self.by_source[places])
+
+
+def _dijkstra(
+    edges: EdgeList, outgoing: _Outgoing, losses: IntArray, distances: IntArray, parents: IntArray, changed: IntArray
+) -> None:
+    """Lower `distances` and `parents` to the shortest, in place, where only edges out of `changed` can still gain."""
+    best = distances.tolist()
+    queue = [(best[node], node) for node in changed.tolist()]
     heapq.heapify(queue)
     while queue:
         distance, node = heapq.heappop(queue)
         if distance > best[node]:
             continue
-        for edge in outgoing[first[node] : first[node + 1]]:
-            total, target = distance + lengths[edge], targets[edge]
-            if total < best[target]:
-                best[target], parents[target] = total, edge
-                heapq.heappush(queue, (total, target))
+        leaving = outgoing.by_source[outgoing.first[node] : outgoing.first[node + 1]]
+        ends = zip(leaving.tolist(), edges.targets[leaving].tolist(), losses[leaving].tolist(), strict=True)
+        for edge, target, loss in ends:
+            if distance + loss < best[target]:
+                best[target], parents[target] = distance + loss, edge
+                heapq.heappush(queue, (best[target], target))
     distances[:] = best
 
 
@@ -169,19 +201,19 @@ def find_cycles(edges: EdgeList) -> list[list[int]]:
 def heaviest_incoming(edges: EdgeList, weights: IntArray) -> IntArray:
     """The edge of largest weight into each node; NO_EDGE where none leads to it."""
     parents = np.full(edges.num_nodes, NO_EDGE)
-    best = _best_into_each(edges, np.arange(edges.targets.size), weights)
+    best = _best_of_each(edges.targets, weights)
     parents[edges.targets[best]] = best
     return parents
 
 
-def _best_into_each(edges: EdgeList, candidates: IntArray, scores: IntArray) -> IntArray:
-    """Of the candidate edges, given in order, those of the largest score among the ones into the same node."""
-    targets = edges.targets[candidates]
-    first = np.flatnonzero(np.diff(targets, prepend=-1))  # the edges are sorted by target: where each target begins
+def _best_of_each(groups: IntArray, scores: IntArray) -> IntArray:
+    """Where the largest score of each group stands, the first of equals; equal groups must stand side by side."""
+    first = np.flatnonzero(np.diff(groups, prepend=-1))
     if not first.size:
-        return candidates
+        return first
     best = np.maximum.reduceat(scores, first)
-    return candidates[scores == np.repeat(best, np.diff(first, append=targets.size))]
+    winners = np.flatnonzero(scores == np.repeat(best, np.diff(first, append=groups.size)))
+    return winners[np.diff(groups[winners], prepend=-1) != 0]
 
 
 def _ratio(cycle: list[int], gains: IntArray, costs: IntArray) -> Fraction:
@@ -218,7 +250,9 @@ def _evaluate(edges: EdgeList, weights: IntArray, parents: IntArray) -> tuple[In
     jumps = 1
     while (pointers != end).any():
         if jumps >= end:  # longer than any walk without a cycle: what has not ended has jumped onto its cycle
-            return values[:end], _cycles_through(np.unique(pointers[pointers != end]), edges, parents)
+            on_cycle = np.zeros(end + 1, dtype=bool)
+            on_cycle[pointers] = True
+            return values[:end], _cycles_through(np.flatnonzero(on_cycle[:end]), edges, parents)
         values = values + values[pointers]
         pointers = pointers[pointers]
         jumps *= 2

@@ -1,0 +1,136 @@
+"""The commands, run in this process and, for the start-up time, as a user runs them."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rnnlab import CATALOGUE, named_graph, save_graph
+from rnnlab.cli import main
+
+
+def run(capsys, *arguments: str) -> str:
+    assert main(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_list_shows_every_name_with_its_measures(capsys) -> None:
+    rows = {line.split()[0]: line.split()[1:] for line in run(capsys, "list").splitlines()}
+    assert {name for family in CATALOGUE for name in (family.pattern, *family.examples)} < set(rows)
+    assert rows["td"][:4] == ["1", "2", "3", "1"]
+    assert rows["fig1a"][:4] == ["2", "3/2", "7/2", "2"]
+
+
+def test_list_as_json_holds_every_example(capsys) -> None:
+    entries = json.loads(run(capsys, "list", "--json"))
+    assert [entry["name"] for entry in entries] == [name for family in CATALOGUE for name in family.examples]
+    (entry,) = (entry for entry in entries if entry["name"] == "section45-3-3")
+    assert entry == {
+        "name": "section45-3-3",
+        "family": "section45-V-K",
+        "summary": "two layers; variant V of a skip of K steps",
+        "citation": "Z39",
+        "period": 1,
+        "recurrent_depth": "1",
+        "feedforward_depth": "3",
+        "recurrent_skip_coefficient": "3/2",
+    }
+
+
+def test_measure_as_json_is_the_documented_form(capsys) -> None:
+    def edge(source: str, target: str, delay: int) -> dict[str, object]:
+        return {"source": [source, 0], "target": [target, 0], "delay": delay}
+
+    assert json.loads(run(capsys, "measure", "td", "--json")) == {
+        "period": 1,
+        "recurrent_depth": "2",
+        "feedforward_depth": "3",
+        "recurrent_skip_coefficient": "1",
+        "witnesses": {
+            "recurrent_depth": [edge("h1", "h2", 0), edge("h2", "h1", 1)],
+            "feedforward_depth": [edge("x", "h1", 0), edge("h1", "h2", 0), edge("h2", "y", 0)],
+            "recurrent_skip_coefficient": [edge("h1", "h1", 1)],
+        },
+        "slots": {"per_step": "2", "phi": {"x": "0", "h1": "1", "h2": "2", "y": "3"}},
+    }
+
+
+def test_keys_of_phi_carry_the_phase_where_there_are_several(capsys) -> None:
+    phi = json.loads(run(capsys, "measure", "mongia-d", "--json"))["slots"]["phi"]
+    assert phi == {"x@0": "0", "x@1": "0", "h@0": "1", "h@1": "1", "y@0": "2", "y@1": "2"}
+
+
+def test_measure_takes_a_file(capsys, tmp_path: Path) -> None:
+    save_graph(named_graph("fig1a"), tmp_path / "mine.json")
+    assert run(capsys, "measure", str(tmp_path / "mine.json")) == run(capsys, "measure", "fig1a")
+
+
+def test_measure_takes_the_form_with_bare_names(capsys, tmp_path: Path) -> None:
+    (tmp_path / "g.json").write_text(
+        '{"nodes": [{"name": "h", "kind": "hidden"}], "edges": [{"source": "h", "target": "h", "delay": 3}]}'
+    )
+    measures = json.loads(run(capsys, "measure", str(tmp_path / "g.json"), "--json"))
+    assert (measures["recurrent_depth"], measures["feedforward_depth"]) == ("1/3", None)
+
+
+def test_draw_writes_the_picture(capsys, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "draw", "td") == "wrote td.svg\n"
+    assert run(capsys, "draw", "td", "--unfold", "4", "-o", "wide.svg", "--no-highlight") == "wrote wide.svg\n"
+    folded, unfolded = Path("td.svg").read_text(), Path("wide.svg").read_text()
+    assert folded.startswith("<svg")
+    assert unfolded.startswith("<svg")
+    assert folded != unfolded
+
+
+def test_no_command_shows_the_commands(capsys) -> None:
+    shown = run(capsys)
+    assert shown == run(capsys, "--help")
+    assert all(command in shown for command in ("list", "measure", "draw"))
+
+
+BROKEN = '{"nodes": [{"name": "h", "kind": "hidden"}], "edges": [{"source": "h", "target": "h", "delay": 0}]}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["measure", "tdd"], "no architecture is named 'tdd'; did you mean 'td'?"),
+        (["measure", "none.json"], "cannot read none.json: No such file or directory"),
+        (["measure", "broken.json"], "broken.json: condition (3) of definition 2.1 fails: cycle h -[0]-> h"),
+        (["measure", "text.json"], "text.json is not JSON"),
+        (["measure", "."], "no architecture is named '.'"),
+        (["measure", "./"], "cannot read ./: Is a directory"),
+        (["measure"], "Missing argument"),
+        (["measure", "td", "--jsn"], "No such option"),
+        (["frobnicate"], "No such command"),
+        (["draw", "td", "-o", "td.gif"], ".gif"),
+        (["draw", "td", "-o", "none/td.svg"], "none/td.svg"),
+        (["draw", "td", "--unfold", "0"], "0"),
+        (["draw", "td", "--unfold", "six"], "--unfold"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_two(capsys, tmp_path: Path, monkeypatch, arguments, message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken.json").write_text(BROKEN)
+    Path("text.json").write_text("nodes:")
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("rnnlab: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+@pytest.mark.parametrize("arguments", [["measure", "td", "--json"], ["list"], ["draw", "td", "-o", "{tmp}/td.svg"]])
+def test_commands_answer_within_half_a_second(tmp_path: Path, arguments) -> None:
+    command = [Path(sys.executable).with_name("rnnlab"), *(word.format(tmp=tmp_path) for word in arguments)]
+    seconds = []
+    for _ in range(5):  # the best of five: the machine may be busy with something else
+        start = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.5

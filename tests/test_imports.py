@@ -1,0 +1,50 @@
+"""The rooms of the house: a package imports only from packages to its left, and the theory starts fast."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("errors", "graph", "architecture", "engine", "tasks", "training", "tuning", "studies", "report", "cli")
+SOURCES = sorted(path for path in (ROOT / "rnnlab").rglob("*.py") if path != ROOT / "rnnlab" / "__init__.py")
+
+
+def imported(source: str) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide which room they reach into"
+            names.add(node.module or "")
+    return names
+
+
+def breaches(room: str, source: str) -> set[str]:
+    """What `source` imports that a file of `room` must not."""
+    rooms_to_the_right = set(ROOMS[ROOMS.index(room) + 1 :])
+    names = imported(source)
+    found = {name for name in names if name.startswith("rnnlab.") and name.split(".")[1] in rooms_to_the_right}
+    if room in ("errors", "graph"):
+        found |= {name for name in names if name.split(".")[0] == "torch"}
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_package_imports_only_from_its_left(path: Path) -> None:
+    room = path.relative_to(ROOT / "rnnlab").parts[0].removesuffix(".py")
+    assert not breaches(room, path.read_text())
+
+
+def test_breaches_are_seen() -> None:
+    source = "import torch\nfrom rnnlab.engine.plan import Plan\nfrom rnnlab.graph.cyclic import CyclicGraph\n"
+    assert breaches("graph", source) == {"torch", "rnnlab.engine.plan"}
+    assert breaches("engine", source) == set()
+
+
+def test_slow_packages_are_not_loaded_at_the_start() -> None:
+    code = "import sys, rnnlab.cli; print(*sorted({'torch', 'scipy', 'networkx', 'matplotlib'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
