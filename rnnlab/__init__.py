@@ -1,30 +1,45 @@
 """A laboratory for recurrent neural networks: describe, measure and draw any recurrent architecture.
 
-    CyclicGraph ──► Architecture ──► Plan ──► Model ──► Population run ──► Study ──► Report
+CyclicGraph ──► Architecture ──► Plan ──► Model ──► Population run ──► Study ──► Report
 """
 
 from rnnlab.errors import GraphError, RnnlabError
-from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
-from rnnlab.graph.cyclic import CyclicGraph
-from rnnlab.graph.directions import Directions, directions
-from rnnlab.graph.elements import Edge, Node
-from rnnlab.graph.files import find_graph, load_graph, save_graph
-from rnnlab.graph.measures import (
+from rnnlab.graph import (
+    CATALOGUE,
+    CyclicGraph,
+    Directions,
+    Drawing,
+    Edge,
+    Family,
     Measures,
+    Node,
+    PathLengths,
+    Slots,
+    UnfoldedEdge,
+    UnfoldedGraph,
     Witnesses,
+    directions,
+    draw,
     feedforward_depth,
+    find_graph,
+    fold,
+    load_graph,
     measure,
+    named_graph,
+    path_lengths,
     recurrent_depth,
     recurrent_skip_coefficient,
+    save_graph,
+    slots,
+    smallest_period,
+    unfold,
 )
-from rnnlab.graph.paths import PathLengths, path_lengths
-from rnnlab.graph.schedule import Slots, slots
-from rnnlab.graph.unfolding import UnfoldedEdge, UnfoldedGraph, fold, smallest_period, unfold
 
 __all__ = [
     "CATALOGUE",
     "CyclicGraph",
     "Directions",
+    "Drawing",
     "Edge",
     "Family",
     "GraphError",
@@ -37,6 +52,7 @@ __all__ = [
     "UnfoldedGraph",
     "Witnesses",
     "directions",
+    "draw",
     "feedforward_depth",
     "find_graph",
     "fold",

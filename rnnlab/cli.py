@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 # what typer raises for a wrong command line; its place in the package differs between versions
-CommandLineError = typer.BadParameter.__mro__[2]
+CommandLineError: Any = typer.BadParameter.__mro__[2]
 
 NameOrFile = Annotated[
     str, typer.Argument(metavar="NAME|FILE", help="A name that `rnnlab list` shows, or a JSON file.")
@@ -106,6 +106,6 @@ def _columns(measures: Measures) -> str:
     return f"{measures.graph.period:>6}" + "".join(f"{value!s:>6}" for value in values)
 
 
-def _list_entry(family: Family, name: str, measures: Measures) -> dict[str, object]:
+def _list_entry(family: Family, name: str, measures: Measures) -> dict[str, Any]:
     numbers = {key: value for key, value in measures.to_json().items() if key not in ("witnesses", "slots")}
     return {"name": name, "family": family.pattern, "summary": family.summary, "citation": family.citation} | numbers

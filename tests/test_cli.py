@@ -32,7 +32,7 @@ def test_list_as_json_holds_every_example(capsys) -> None:
         "name": "section45-3-3",
         "family": "section45-V-K",
         "summary": "two layers; variant V of a skip of K steps",
-        "citation": "Z39",
+        "citation": "Zhang et al. section 4.5 [Z39]",
         "period": 1,
         "recurrent_depth": "1",
         "feedforward_depth": "3",

@@ -54,12 +54,9 @@ def cycle_signs(graph: "CyclicGraph") -> IntArray:
     signs = np.zeros(size, dtype=np.int64)
     samples = {int(component[edges.targets[cycle[0]]]): inside[cycle].tolist() for cycle in find_cycles(edges)}
     for number, cycle in samples.items():
-        delay = _delay(graph, cycle)
-        if delay == 0:
-            raise _zero_delay_error(graph, cycle)
-        signs[component == number] = np.sign(delay)
+        signs[component == number] = np.sign(_delay(graph, cycle))
 
-    # a cycle has positive weight here if and only if its delay, counted the component's way, is 0 or less
+    # a cycle has positive weight here if and only if its delay, counted its component's way, is 0 or less
     weights = 1 - signs[edges.targets].astype(object) * graph.delays[inside] * (size + 1)
     against = potentials(edges, weights).cycles
     if against:

@@ -107,7 +107,12 @@ def test_worked_example_of_two_phases_and_two_matrices() -> None:
     assert triple(graph) == (1, 2, 2)
     phi = measure(graph).slots.phi
     assert {graph.label(key): value for key, value in phi.items()} == {
-        "x@0": 0, "x@1": 0, "h@0": 1, "h@1": 1, "y@0": 2, "y@1": 2
+        "x@0": 0,
+        "x@1": 0,
+        "h@0": 1,
+        "h@1": 1,
+        "y@0": 2,
+        "y@1": 2,
     }
 
 

@@ -81,6 +81,9 @@ def test_canonical_order_is_by_kind_name_and_phase() -> None:
     nodes = [("h10",), ("h2",), ("b", "output"), ("x", "input"), ("a", "output")]
     graph = CyclicGraph(nodes, [("h10", "h2", 1), ("h2", "h10", 0), ("h2", "h2", 3), ("h2", "h2", 1)])
     assert graph.names == ("x", "h2", "h10", "a", "b")
+    assert [node.key for node in named_graph("mongia-b").nodes if node.kind == "hidden"] == [("h", 0), ("h", 1)]
+    two = CyclicGraph([("b",), ("a", "hidden", 1), ("b", "hidden", 1)], [(("b", 0), ("b", 0), 2)], period=2)
+    assert [node.key for node in two.nodes] == [("a", 1), ("b", 0), ("b", 1)]
     assert graph.edges == (
         Edge(("h2", 0), ("h2", 0), 1),
         Edge(("h10", 0), ("h2", 0), 1),

@@ -199,6 +199,16 @@ def test_measures_are_exact_beyond_64_bits() -> None:
     assert measures.slots.phi == oracle.phi(graph)
 
 
+def test_long_ring_of_huge_delays_is_exact() -> None:
+    """A ratio's denominator times a delay passes 2**63 here, before any sum does."""
+    size, huge = 9, 2**61
+    ring = np.arange(size)
+    delays = huge - ring**2
+    graph = CyclicGraph.from_arrays(ring, np.roll(ring, -1), delays, num_nodes=size)
+    assert measure(graph).recurrent_skip_coefficient == Fraction(sum(delays.tolist()), size)
+    assert measure(graph).recurrent_depth == Fraction(size, sum(delays.tolist()))
+
+
 def test_bidirectional_network_is_measured_per_direction() -> None:
     graph = CyclicGraph(
         [("x", "input"), ("f",), ("b1",), ("b2",), ("y", "output")],

@@ -1,5 +1,7 @@
 """Unfolding and folding (definition 2.2, lemma 2.1, Z7-Z11) and path lengths (Z17, Z20, Z25)."""
 
+from dataclasses import replace
+
 import networkx
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from rnnlab import (
     Edge,
     GraphError,
     Node,
+    UnfoldedEdge,
     fold,
     measure,
     named_graph,
@@ -80,6 +83,11 @@ def test_fold_refuses_what_does_not_repeat() -> None:
         fold(window, period=6)
     with pytest.raises(GraphError, match="unfold a longer window"):
         fold(unfold(named_graph("fig1a"), 0, 5))
+    changing = replace(window, edges=window.edges | {UnfoldedEdge(("1", 10), ("8", 11))})
+    with pytest.raises(GraphError, match="do not repeat"):
+        fold(changing)
+    with pytest.raises(GraphError, match="do not repeat"):
+        fold(replace(window, nodes=window.nodes | {("new", 11): "hidden"}))
     with pytest.raises(GraphError, match="start < stop"):
         unfold(named_graph("sh"), 3, 3)
 

@@ -1,0 +1,98 @@
+"""Every block of README and docs runs, every test that the mathematics names exists, nothing generated is stale."""
+
+import ast
+import doctest
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from rnnlab.cli import main
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+import make_reference  # noqa: E402
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def named(paths: list[Path]) -> list:
+    return [pytest.param(path, id=str(path.relative_to(ROOT))) for path in paths]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# the examples of the reference are those of the docstrings, which run where they stand
+@pytest.mark.parametrize(
+    "page", named([page for page in PAGES if blocks(page, "pycon") and page != make_reference.PAGE])
+)
+def test_python_blocks_run(page: Path, folder: Path) -> None:
+    examples = doctest.DocTestParser().get_doctest("\n".join(blocks(page, "pycon")), {}, page.name, str(page), 0)
+    report: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(examples, out=report.append)
+    assert examples.examples
+    assert not report, "".join(report)
+
+
+@pytest.mark.parametrize("page", named([page for page in PAGES if blocks(page, "console")]))
+def test_console_blocks_print_what_they_show(page: Path, folder: Path, capsys) -> None:
+    for name, text in re.findall(r"`(\w+\.json)`:\n\n```json\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+        json.loads(text)
+        Path(name).write_text(text)
+    for block in blocks(page, "console"):
+        for command, shown in re.findall(r"^\$ rnnlab (.*)\n((?:(?!\$).*\n)*)", block, re.MULTILINE):
+            assert main(command.split()) == 0
+            assert capsys.readouterr().out == shown, command
+
+
+@pytest.mark.parametrize("page", named([page for page in PAGES if blocks(page, "sh")]))
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for command in "".join(blocks(page, "sh")).splitlines():
+        assert re.fullmatch(r"make (\w+)", command).group(1) in targets
+
+
+@pytest.mark.parametrize("page", named(PAGES))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert link.startswith("https://") or (page.parent / link).exists(), link
+
+
+def test_mathematics_names_tests_that_exist() -> None:
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "tests").rglob("test_*.py")]
+    existing = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    mentioned = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "maths.md").read_text()))
+    assert len(mentioned) > 20
+    assert mentioned <= existing
+
+
+def test_speed_in_the_readme_is_the_measured_one() -> None:
+    results = json.loads((ROOT / "benchmarks" / "results" / "measures.json").read_text())
+    peer, _, _, ours = (row["seconds"] for row in results["race"])
+    million = results["scaling"][-1]["seconds"]
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"take about {ours * 1e3:.0f} ms; digraphx, the exact peer, needs {peer:.1f} s" in readme
+    assert f"A million edges take about {million:.1f} s and {results['peak_memory_bytes'] / 1e9:.1f} GB" in readme
+
+
+def test_speed_meets_its_goals() -> None:
+    results = json.loads((ROOT / "benchmarks" / "results" / "measures.json").read_text())
+    assert results["times_faster_than_digraphx"] >= 20
+    assert results["growth_of_cost_an_edge"] <= 2
+    assert results["scaling"][-1]["num_edges"] == 1_000_000
+    assert max(results["scaling"][-1]["all_seconds"]) < 10
+    assert results["peak_memory_bytes"] < 2e9
+
+
+def test_reference_is_fresh() -> None:
+    assert make_reference.reference() == make_reference.PAGE.read_text(), "run `make docs`"
