@@ -23,7 +23,22 @@ GROUPS = {
     ),
     "Pictures": ("draw", "Drawing"),
     "Catalogue": ("named_graph", "CATALOGUE", "Family"),
-    "Errors": ("RnnlabError", "GraphError"),
+    "Architectures": (
+        *("architecture", "Architecture", "NodeSpec", "EdgeSpec", "ParameterSpec", "CATEGORIES", "fit_units"),
+        *("load_architecture", "save_architecture", "find_architecture", "find_connections"),
+    ),
+    "Cells": (
+        *("CELLS", "Cell", "named_cell", "register_cell"),
+        *("Expression", "sigmoid", "tanh", "relu", "nonlinearity"),
+    ),
+    "Equations": ("Signal", "plus", "predict", "Layer", "compose"),
+    "Errors": ("RnnlabError", "GraphError", "ArchitectureError"),
+}
+
+CONSTANTS = {
+    "CATALOGUE": "Every family of architectures, in order; each a `Family`.",
+    "CATEGORIES": "What a network's parameters may be counted by, in order.",
+    "CELLS": "Every cell by name; `register_cell` adds to it.",
 }
 
 
@@ -43,7 +58,7 @@ def reference() -> str:
 
 def _entry(name: str, thing: object) -> str:
     if not callable(thing):
-        return f"### `{name}`\n\nEvery family of architectures, in order; each a `Family`."
+        return f"### `{name}`\n\n{CONSTANTS[name]}"
     lines = [f"### `{name}`", _signature(name, thing), _text(thing)]
     if inspect.isclass(thing):
         lines += [_member(name, key, value) for key, value in vars(thing).items() if not key.startswith("_")]

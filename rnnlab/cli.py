@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from rnnlab.architecture.cells import CELLS, Cell
+from rnnlab.architecture.files import find_connections
 from rnnlab.errors import RnnlabError
 from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
-from rnnlab.graph.files import find_graph
 from rnnlab.graph.measures import Measures, measure
 
 app = typer.Typer(
@@ -24,17 +25,27 @@ app = typer.Typer(
 CommandLineError: Any = typer.BadParameter.__mro__[2]
 
 NameOrFile = Annotated[
-    str, typer.Argument(metavar="NAME|FILE", help="A name that `rnnlab list` shows, or a JSON file.")
+    str,
+    typer.Argument(
+        metavar="NAME|NAME:CELL|FILE", help="A name that `rnnlab list` shows, as td or td:lstm, or a JSON file."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
 @app.command("list")
 def list_command(as_json: AsJson = False) -> None:
-    """Show every architecture of the catalogue with its measures."""
+    """Show every architecture of the catalogue with its measures, and every cell.
+
+    An architecture and a cell make a network: `td:lstm`. A bare architecture has tanh cells, a bare cell is one layer.
+    """
     measured = [(family, name, measure(named_graph(name))) for family in CATALOGUE for name in family.examples]
     if as_json:
-        print(json.dumps([_list_entry(*row) for row in measured], indent=2))
+        entries = {
+            "architectures": [_list_entry(*row) for row in measured],
+            "cells": [_cell_entry(cell) for cell in CELLS.values()],
+        }
+        print(json.dumps(entries, indent=2))
         return
     print(f"{'name':<16}{'period':>6}{'d_r':>6}{'d_f':>6}{'s':>6}   what it is (where)")
     for family in CATALOGUE:
@@ -46,6 +57,10 @@ def list_command(as_json: AsJson = False) -> None:
         for name, measures in names:
             label = name if text else f"  {name}"
             print(f"{label:<16}{_columns(measures)}   {text}".rstrip())
+    print(f"\n{'cell':<16}{'gates':<14}{'state':<10}   what it is (where)")
+    for cell in CELLS.values():
+        gates = " ".join((*cell.gates, *(f"{gate}…" for gate in cell.edge_gates)))
+        print(f"{cell.name:<16}{gates:<14}{' '.join(cell.state):<10}   {cell.summary}".rstrip())
 
 
 @app.command("measure")
@@ -55,7 +70,7 @@ def measure_command(architecture: NameOrFile, as_json: AsJson = False) -> None:
     The measures are recurrent depth, feedforward depth and recurrent skip coefficient.
     Each measure comes with the cycle or path that attains it: `h1 -[0]-> h2` is an edge of delay 0.
     """
-    measures = measure(find_graph(architecture))
+    measures = measure(find_connections(architecture))
     print(json.dumps(measures.to_json(), indent=2) if as_json else measures)
 
 
@@ -79,8 +94,9 @@ def draw_command(
     """
     from rnnlab.graph.drawing import draw
 
-    path = output or Path(Path(architecture).stem + ".svg")
-    draw(find_graph(architecture), unfold=unfold, highlight=highlight, title=Path(architecture).stem).save(path)
+    title = Path(architecture).stem
+    path = output or Path(title.replace(":", "-") + ".svg")
+    draw(find_connections(architecture), unfold=unfold, highlight=highlight, title=title).save(path)
     print(f"wrote {path}")
 
 
@@ -109,3 +125,8 @@ def _columns(measures: Measures) -> str:
 def _list_entry(family: Family, name: str, measures: Measures) -> dict[str, Any]:
     numbers = {key: value for key, value in measures.to_json().items() if key not in ("witnesses", "slots")}
     return {"name": name, "family": family.pattern, "summary": family.summary, "citation": family.citation} | numbers
+
+
+def _cell_entry(cell: Cell) -> dict[str, Any]:
+    gates = {"gates": list(cell.gates), "edge_gates": list(cell.edge_gates), "state": list(cell.state)}
+    return {"name": cell.name, "summary": cell.summary} | gates

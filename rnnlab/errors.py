@@ -7,3 +7,11 @@ class RnnlabError(ValueError):
 
 class GraphError(RnnlabError):
     """The graph breaks a condition of definition 2.1, or a question was asked that has no answer for it."""
+
+
+class ArchitectureError(RnnlabError):
+    """Cells, widths or transforms do not fit the graph, or a size that cannot be reached was asked for."""
+
+
+class ModelError(RnnlabError):
+    """What was handed to a model does not fit it: shapes, types, a state or a file of another one."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlab import CATALOGUE, named_graph, save_graph
+from rnnlab import CATALOGUE, CELLS, architecture, named_graph, save_architecture, save_graph
 from rnnlab.cli import main
 
 
@@ -18,14 +18,17 @@ def run(capsys, *arguments: str) -> str:
 
 
 def test_list_shows_every_name_with_its_measures(capsys) -> None:
-    rows = {line.split()[0]: line.split()[1:] for line in run(capsys, "list").splitlines()}
+    rows = {line.split()[0]: line.split()[1:] for line in run(capsys, "list").splitlines() if line}
     assert {name for family in CATALOGUE for name in (family.pattern, *family.examples)} < set(rows)
+    assert set(CELLS) < set(rows)
     assert rows["td"][:4] == ["1", "2", "3", "1"]
     assert rows["fig1a"][:4] == ["2", "3/2", "7/2", "2"]
+    assert rows["lstm"][:6] == ["i", "f", "g", "o", "h", "c"]
 
 
 def test_list_as_json_holds_every_example(capsys) -> None:
-    entries = json.loads(run(capsys, "list", "--json"))
+    shown = json.loads(run(capsys, "list", "--json"))
+    entries = shown["architectures"]
     assert [entry["name"] for entry in entries] == [name for family in CATALOGUE for name in family.examples]
     (entry,) = (entry for entry in entries if entry["name"] == "section45-3-3")
     assert entry == {
@@ -37,6 +40,15 @@ def test_list_as_json_holds_every_example(capsys) -> None:
         "recurrent_depth": "1",
         "feedforward_depth": "3",
         "recurrent_skip_coefficient": "3/2",
+    }
+    assert [cell["name"] for cell in shown["cells"]] == list(CELLS)
+    (cell,) = (cell for cell in shown["cells"] if cell["name"] == "lstm-edges")
+    assert cell == {
+        "name": "lstm-edges",
+        "summary": "long short-term memory, a forget gate for each edge that carries state [Z41]",
+        "gates": ["i", "g", "o"],
+        "edge_gates": ["f"],
+        "state": ["h", "c"],
     }
 
 
@@ -68,6 +80,14 @@ def test_measure_takes_a_file(capsys, tmp_path: Path) -> None:
     assert run(capsys, "measure", str(tmp_path / "mine.json")) == run(capsys, "measure", "fig1a")
 
 
+def test_measure_takes_a_name_with_a_cell_and_a_file_with_cells(capsys, tmp_path: Path) -> None:
+    save_architecture(architecture("td:lstm", input_size=3, output_size=2, units=4), tmp_path / "mine.json")
+    shown = run(capsys, "measure", "td")
+    assert run(capsys, "measure", "td:lstm") == shown
+    assert run(capsys, "measure", str(tmp_path / "mine.json")) == shown
+    assert run(capsys, "measure", "gru") == run(capsys, "measure", "sh")
+
+
 def test_measure_takes_the_form_with_bare_names(capsys, tmp_path: Path) -> None:
     (tmp_path / "g.json").write_text(
         '{"nodes": [{"name": "h", "kind": "hidden"}], "edges": [{"source": "h", "target": "h", "delay": 3}]}'
@@ -84,6 +104,7 @@ def test_draw_writes_the_picture(capsys, tmp_path: Path, monkeypatch) -> None:
     assert folded.startswith("<svg")
     assert unfolded.startswith("<svg")
     assert folded != unfolded
+    assert run(capsys, "draw", "td:lstm") == "wrote td-lstm.svg\n"
 
 
 def test_no_command_shows_the_commands(capsys) -> None:
@@ -99,6 +120,10 @@ BROKEN = '{"nodes": [{"name": "h", "kind": "hidden"}], "edges": [{"source": "h",
     ("arguments", "message"),
     [
         (["measure", "tdd"], "no architecture is named 'tdd'; did you mean 'td'?"),
+        (["measure", "lsmt"], "no architecture is named 'lsmt'; did you mean 'lstm'?"),
+        (["measure", "td:lsmt"], "no cell is named 'lsmt'; known: "),
+        (["measure", "dt-2:lstm"], "cell 'lstm' keeps state, but no hidden node of this graph"),
+        (["measure", "sh:intersection"], "needs two hidden layers or more (C18)"),
         (["measure", "none.json"], "cannot read none.json: No such file or directory"),
         (["measure", "broken.json"], "broken.json: condition (3) of definition 2.1 fails: cycle h -[0]-> h"),
         (["measure", "text.json"], "text.json is not JSON"),

@@ -110,6 +110,8 @@ class CyclicGraph:
         """
         period = checked_integer(period, "period")
         num_nodes = checked_integer(num_nodes, "num_nodes")
+        if num_nodes < 1:
+            raise GraphError(f"a graph needs at least one node (definition 2.1), got num_nodes {num_nodes}")
         edges = (
             node_numbers(sources, num_nodes, "sources"),
             node_numbers(targets, num_nodes, "targets"),
@@ -119,10 +121,17 @@ class CyclicGraph:
             sizes = ", ".join(str(column.size) for column in edges)
             raise GraphError(f"sources, targets and delays must be of one length, got {sizes}")
         kinds = np.full(num_nodes, KINDS.index("hidden"), dtype=np.int8)
-        kinds[node_numbers(inputs, num_nodes, "inputs")] = KINDS.index("input")
-        kinds[node_numbers(outputs, num_nodes, "outputs")] = KINDS.index("output")
+        input_numbers, output_numbers = (
+            node_numbers(numbers, num_nodes, what) for numbers, what in ((inputs, "inputs"), (outputs, "outputs"))
+        )
+        if both := np.intersect1d(input_numbers, output_numbers).tolist():
+            raise GraphError(f"node {both[0]} is listed among the inputs and among the outputs")
+        kinds[input_numbers] = KINDS.index("input")
+        kinds[output_numbers] = KINDS.index("output")
         given_phases = np.zeros(num_nodes, np.int64) if phases is None else integer_array(phases, "phases")
         given_names = tuple(map(str, range(num_nodes))) if names is None else tuple(names)
+        for name in given_names if names is not None else ():
+            checked_node((name,))
         ranks = np.arange(num_nodes) if names is None else _natural_ranks(given_names)
         for label, size in (("phases", given_phases.size), ("names", len(given_names))):
             if size != num_nodes:
@@ -331,7 +340,10 @@ def _sorted_set(*columns: IntArray) -> tuple[IntArray, ...]:
     lowest = [int(column.min()) for column in columns]
     spans = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=True)]
     if math.prod(spans) >= 2**62:
-        return tuple(np.unique(np.stack(columns), axis=1))
+        order = np.lexsort(columns[::-1])
+        rows = np.stack([column[order] for column in columns])
+        is_new = np.append(True, (rows[:, 1:] != rows[:, :-1]).any(axis=0))
+        return tuple(rows[:, is_new])
     # a row as one number: sorting plain integers is several times faster than sorting rows
     keys = np.ravel_multi_index([c - low for c, low in zip(columns, lowest, strict=True)], spans)
     keys.sort()

@@ -32,7 +32,7 @@ def directions(graph: CyclicGraph) -> Directions:
     signs = cycle_signs(graph)
     return Directions(
         forward=_without(graph, signs < 0) if (signs > 0).any() else None,
-        backward=_reversed(_without(graph, signs > 0)) if (signs < 0).any() else None,
+        backward=reversed_in_time(_without(graph, signs > 0)) if (signs < 0).any() else None,
     )
 
 
@@ -45,8 +45,8 @@ def _without(graph: CyclicGraph, dropped: np.ndarray) -> CyclicGraph:
     )
 
 
-def _reversed(graph: CyclicGraph) -> CyclicGraph:
-    """Time t becomes -t: phases and delays change sign."""
+def reversed_in_time(graph: CyclicGraph) -> CyclicGraph:
+    """The graph in which time t is called -t: phases and delays change sign."""
 
     def mirrored(key: NodeKey) -> NodeKey:
         return (key[0], -key[1] % graph.period)

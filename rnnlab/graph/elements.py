@@ -42,10 +42,12 @@ class Edge(NamedTuple):
         return {"source": list(self.source), "target": list(self.target), "delay": self.delay}
 
 
-def natural_key(name: str) -> tuple[tuple[bool, int, str], ...]:
+def natural_key(name: str) -> tuple[tuple[bool, int, str, str], ...]:
     """Sorts numbers inside names by value: `h2` before `h10`."""
     parts = re.split(r"(\d+)", name)
-    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
+    # numbers compare by length, then digit by digit, leading zeros aside: no need to read them
+    digits = [part.lstrip("0") if part.isdecimal() else "" for part in parts]
+    return tuple((part.isdecimal(), len(digit), digit, part) for part, digit in zip(parts, digits, strict=True))
 
 
 def show_key(key: NodeKey, period: int) -> str:
@@ -78,7 +80,8 @@ def checked_key(end: Any, edge: object, index: Mapping[NodeKey, int], period: in
     if isinstance(end, str) and period > 1:
         raise GraphError(f"edge {edge!r}: with period {period} write {end!r} with its phase, as ({end!r}, 0)")
     key = (end, 0) if isinstance(end, str) else end
-    if not isinstance(key, tuple) or key not in index:
+    is_key = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and isinstance(key[1], int)
+    if not is_key or key not in index:
         raise GraphError(f"edge {edge!r} names a node {end!r} that is not in the list of nodes")
     return key
 
@@ -99,6 +102,8 @@ def integer_array(values: ArrayLike, what: str) -> IntArray:
         raise GraphError(
             f"{what} must be a one-dimensional array of integers, got {array.dtype} of shape {array.shape}"
         )
+    for extreme in (array.min(), array.max()) if array.size else ():
+        checked_integer(extreme, what)
     return array.astype(np.int64)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from rnnlab.errors import GraphError
 from rnnlab.graph.cyclic import CyclicGraph
-from rnnlab.graph.walks import potentials
+from rnnlab.graph.walks import IntArray, longest_walks, potentials
 
 Lengths = dict[tuple[int, int], int | None]
 """By (i, n): a number of edges, or None where there is no such path."""
@@ -71,8 +71,16 @@ class _Retimed(NamedTuple):
     order: list[int]  # every edge of shifted delay 0 leads to a node later in this list
 
 
+def _smallest_shifts(graph: CyclicGraph) -> IntArray:
+    """How late each node must be for no edge to lead backward: the largest look-ahead of any walk into it."""
+    if (graph.delays >= 0).all():
+        return np.zeros(graph.num_nodes, dtype=np.int64)
+    proof = potentials(graph.edge_list, -graph.delays).values
+    return longest_walks(graph.edge_list, -graph.delays, proof, np.arange(graph.num_nodes)).values
+
+
 def _retime(graph: CyclicGraph) -> _Retimed:
-    shifts = potentials(graph.edge_list, -graph.delays).values
+    shifts = _smallest_shifts(graph)
     delays = graph.delays + shifts[graph.targets] - shifts[graph.sources]
     incoming: list[list[tuple[int, int]]] = [[] for _ in range(graph.num_nodes)]
     for source, target, delay in zip(graph.sources.tolist(), graph.targets.tolist(), delays.tolist(), strict=True):

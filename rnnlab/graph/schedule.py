@@ -48,7 +48,7 @@ class Slots:
         return numerator // self.per_step.denominator
 
     def num_slots(self, num_steps: int) -> int:
-        """How many sequential slots `num_steps` time steps take, at most one constant more than any program needs."""
+        """How many sequential slots `num_steps` steps take: a constant more than any program for all nodes needs."""
         if num_steps < 1:
             raise GraphError(f"num_steps must be at least 1, got {num_steps}")
         last = (num_steps - 1) * self.per_step.numerator + max(self.numerators)

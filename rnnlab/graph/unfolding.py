@@ -1,5 +1,7 @@
 """Unfolding a cyclic graph over time (definition 2.2, Z7-Z8) and folding it back, with the smallest period (Z9-Z10)."""
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,7 +68,8 @@ def unfold(graph: CyclicGraph, start: int, stop: int) -> UnfoldedGraph:
 def fold(unfolded: UnfoldedGraph, period: int | None = None) -> CyclicGraph:
     """The cyclic graph whose unfolding this window shows; its period is the smallest, or the one given.
 
-    The window must be long enough to prove it: twice the period plus the longest delay.
+    The window must be at least twice the period plus the longest delay long. That no edge is longer than those it shows
+    is the caller's word: a shorter window cannot show them.
 
     Raises:
         GraphError: the window does not repeat with any period (or with the given one) that it is long enough to show.
@@ -94,11 +97,12 @@ def smallest_period(graph: CyclicGraph) -> int:
     >>> smallest_period(named_graph("mongia-b")), smallest_period(named_graph("mongia-c"))
     (1, 2)
     """
-    divisors = (m for m in range(1, graph.period + 1) if graph.period % m == 0)
+    # a period m repeats every name in period / m phases, so that number divides how often each name occurs
+    most = math.gcd(graph.period, *Counter(graph.names).values())
     nodes, edges = frozenset(graph.nodes), frozenset(graph.edges)
     return next(
         m
-        for m in divisors
+        for m in (graph.period // times for times in range(most, 0, -1) if graph.period % times == 0)
         if all(Node(n.name, n.kind, (n.phase + m) % graph.period) in nodes for n in nodes)
         and all(_shifted(edge, m, graph.period) in edges for edge in edges)
     )

@@ -46,15 +46,19 @@ def cycle_signs(graph: "CyclicGraph") -> IntArray:
     size = graph.num_nodes
     ones = np.ones(graph.num_edges, dtype=np.int8)
     matrix = scipy.sparse.coo_array((ones, (graph.sources, graph.targets)), shape=(size, size)).tocsr()
-    _, component = connected_components(matrix, connection="strong")
+    num_components, component = connected_components(matrix, connection="strong")
     inside = np.flatnonzero(component[graph.sources] == component[graph.targets])
     edges = EdgeList(size, graph.sources[inside], graph.targets[inside])
 
     # every node with an edge inside its component has one that leads to it, so each component shows a cycle
-    signs = np.zeros(size, dtype=np.int64)
     samples = {int(component[edges.targets[cycle[0]]]): inside[cycle].tolist() for cycle in find_cycles(edges)}
+    sign_of = np.zeros(num_components, dtype=np.int64)
     for number, cycle in samples.items():
-        signs[component == number] = np.sign(_delay(graph, cycle))
+        delay = _delay(graph, cycle)
+        if delay == 0:
+            raise _zero_delay_error(graph, cycle)
+        sign_of[number] = 1 if delay > 0 else -1
+    signs = sign_of[component]
 
     # a cycle has positive weight here if and only if its delay, counted its component's way, is 0 or less
     weights = 1 - signs[edges.targets].astype(object) * graph.delays[inside] * (size + 1)

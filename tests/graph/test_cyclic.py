@@ -92,6 +92,15 @@ def test_canonical_order_is_by_kind_name_and_phase() -> None:
     )
 
 
+def test_edges_form_a_set_even_with_huge_delays() -> None:
+    assert CyclicGraph.from_arrays([0, 0], [0, 0], [2**61, 2**61], num_nodes=1).num_edges == 1
+
+
+def test_names_of_thousands_of_digits_are_names() -> None:
+    graph = CyclicGraph([("9" * 5000,), ("10",), ("010",)], [("10", "10", 1)])
+    assert graph.names == ("010", "10", "9" * 5000)
+
+
 def test_large_arrays_name_nodes_by_number() -> None:
     graph = CyclicGraph.from_arrays([2, 11], [11, 2], [0, 1], num_nodes=12, inputs=[11])
     assert graph.nodes[0] == Node("11", "input")
@@ -169,6 +178,16 @@ EDGE = {"source": "h", "target": "h", "delay": 1}
             lambda: CyclicGraph.from_arrays([0], [0], [1], num_nodes=2, names=["a", "a"]),
             "two nodes share both name and phase",
         ),
+        (lambda: CyclicGraph.from_arrays([0], [0], np.array([2**64 - 1], np.uint64), num_nodes=1), r"within 2\*\*62"),
+        (lambda: CyclicGraph.from_arrays([0], [0], [-(2**62)], num_nodes=1), r"within 2\*\*62"),
+        (lambda: CyclicGraph.from_arrays([], [], [], num_nodes=0), "at least one node"),
+        (lambda: CyclicGraph.from_arrays([0], [0], [1], num_nodes=1, names=[3]), "non-empty string, got 3"),
+        (
+            lambda: CyclicGraph.from_arrays([0], [0], [1], num_nodes=1, inputs=[0], outputs=[0]),
+            "node 0 is listed among the inputs and among the outputs",
+        ),
+        (lambda: CyclicGraph(H, [("h", "h", -(2**62))]), r"within 2\*\*62"),
+        (lambda: CyclicGraph(H, [((["h"], 0), "h", 1)]), "that is not in the list"),
         (lambda: CyclicGraph.from_json([]), "the graph must be a JSON object"),
         (lambda: CyclicGraph.from_json({"nodes": []}), "the graph lacks 'edges'"),
         (lambda: CyclicGraph.from_json({"nodes": {}, "edges": []}), "nodes must be a JSON list"),

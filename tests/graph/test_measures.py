@@ -40,7 +40,7 @@ def random_graph(rng: np.random.Generator, size: int, num_edges: int) -> CyclicG
     delays = rng.integers(0, 6, num_edges + size)
     delays[(delays == 0) & (sources >= targets)] = 1
     return CyclicGraph.from_arrays(
-        sources, targets, delays, num_nodes=size, inputs=ring[rng.random(size) < 0.3], outputs=ring[-1:]
+        sources, targets, delays, num_nodes=size, inputs=ring[:-1][rng.random(size - 1) < 0.3], outputs=ring[-1:]
     )
 
 

@@ -75,6 +75,21 @@ def test_unfolding_is_the_definition_and_acyclic(graph: CyclicGraph, start: int)
     }
 
 
+def test_smallest_period_sees_kinds_and_lonely_nodes() -> None:
+    loops = [(("h", 0), ("h", 1), 1), (("h", 1), ("h", 0), 1)]
+    hidden = [("h", "hidden", 0), ("h", "hidden", 1)]
+    assert smallest_period(CyclicGraph(hidden, loops, 2)) == 1
+    assert smallest_period(CyclicGraph([("h", "input", 0), ("h", "hidden", 1)], loops, 2)) == 2
+    assert smallest_period(CyclicGraph([*hidden, ("y", "output", 1)], loops, 2)) == 2
+    huge = CyclicGraph([("h",)], [(("h", 0), ("h", 0), 2**61)], 2**61)
+    assert smallest_period(huge) == 2**61
+
+
+def test_path_lengths_do_not_sweep_a_long_delay() -> None:
+    graph = CyclicGraph([("x", "input"), ("h",), ("y", "output")], [("x", "h", 0), ("h", "h", 1), ("h", "y", 10**9)])
+    assert list(path_lengths(graph, [0], range(3)).longest.values()) == [1, 2, 3]
+
+
 def test_fold_refuses_what_does_not_repeat() -> None:
     window = unfold(named_graph("fig1a"), 0, 12)
     with pytest.raises(GraphError, match="do not repeat with a period of 1;"):

@@ -55,11 +55,21 @@ def test_direction_is_that_of_the_cycles(edges, direction: str) -> None:
         ([("a", "a", 2), ("a", "a", -3)], r"condition \(3\) .* a -\[-3\]-> a \(delay -3\)"),
         ([("a", "a", 2), ("a", "b", 1), ("b", "a", -3)], r"condition \(3\) .* reach each other"),
         ([("b", "b", 1), ("a", "a", 2), ("a", "a", -2)], r"condition \(3\)"),
+        (
+            [("a", "a", 5), ("b", "a", 6), ("a", "b", 6), ("b", "b", 0), ("a", "z", -1)],
+            r"cycle b -\[0\]-> b has total delay 0",
+        ),
     ],
 )
 def test_broken_condition_is_named_and_shown(edges, message: str) -> None:
     with pytest.raises(GraphError, match=message):
-        CyclicGraph([("a",), ("b",)], edges)
+        CyclicGraph([("a",), ("b",), ("z",)], edges)
+
+
+def test_long_rings_and_huge_delays_keep_their_direction() -> None:
+    ring = [(str(n), str((n + 1) % 5), delay) for n, delay in enumerate([-1, 0, 0, 0, 2])]
+    assert CyclicGraph([(str(n),) for n in range(5)], ring).direction == "forward"
+    assert CyclicGraph([("a",), ("b",)], [("a", "a", 2**61), ("a", "b", -1)]).direction == "forward"
 
 
 def test_delay_that_does_not_fit_the_phases_is_shown() -> None:

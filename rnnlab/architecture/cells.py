@@ -1,0 +1,261 @@
+"""The cells (C12-C20, Z14): what a node does with the sum of its incoming products and with its old state.
+
+A cell is one declaration: its gates, its state, and an elementwise `update` from gates and old state to new state.
+Every way to run a network, forward and backward, is derived from it. To declare one's own:
+
+    def update(gates, carried):
+        keep = sigmoid(gates.g)
+        return {"h": keep * carried.h + (1 - keep) * nonlinearity(gates.c)}
+
+    mine = register_cell(Cell("mine", gates=("c", "g"), update=update, gate_bias=("g",)))
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from rnnlab.architecture.expressions import Expression, named, nonlinearity, relu, sigmoid, tanh
+from rnnlab.errors import ArchitectureError
+
+NONLINEARITIES = ("tanh", "relu")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How a node turns incoming products and old state into new state.
+
+    Args:
+        name: how it is called in files and on the command line.
+        gates: each gets a preactivation of the node's width: the sum of the products of all incoming dense edges, plus
+            bias.
+        update: called as `update(gates, carried)` with `gates.NAME` the preactivations and `carried.NAME` the
+            components of the state that the carry edge brings; returns the new state by component. A cell with
+            `has_depth_input` is called with a third argument, the depth input.
+        state: the components of the state.
+        ports: the components that edges may read, the first on delayed edges, the last on edges of delay 0.
+        carries: the old components that `update` uses; empty for a cell without memory of its own.
+        gate_bias: the gates whose bias starts at the extra scalar b^fg (C20).
+        reset: for cells with a second product: what the carry edge multiplies with its matrix in place of the old h, as
+            `reset(gates, carried)`, for the gates named in `reset_gates`.
+        reset_gates: the gates of that second product.
+        carry_gates: gates that see nothing but the carry edge, which in turn skips the gates of `other_gates`.
+        other_gates: gates that see every edge but the carry edge.
+        edge_gates: gates of which there is one for each carry edge; `gates.NAME` is then a tuple, and so is `carried`.
+        has_depth_input: whether the cell uses its depth input unchanged (+RNN).
+        nonlinearity: the node's own nonlinearity where nothing else is said.
+        summary: what it is, for `rnnlab list`.
+    """
+
+    name: str
+    gates: tuple[str, ...]
+    update: Callable[..., Mapping[str, Expression]]
+    state: tuple[str, ...] = ("h",)
+    ports: tuple[str, ...] = ("h",)
+    carries: tuple[str, ...] = ("h",)
+    gate_bias: tuple[str, ...] = ()
+    reset: Callable[..., Expression] | None = None
+    reset_gates: tuple[str, ...] = ()
+    carry_gates: tuple[str, ...] = ()
+    other_gates: tuple[str, ...] = ()
+    edge_gates: tuple[str, ...] = ()
+    has_depth_input: bool = False
+    nonlinearity: str = "tanh"
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name or set(self.name) & set(":/\\"):
+            raise ArchitectureError(f"a cell's name is not empty and has no colon or slash, got {self.name!r}")
+        known = {*self.gates, *self.edge_gates}
+        for field in ("gate_bias", "reset_gates", "carry_gates", "other_gates"):
+            if unknown := [gate for gate in getattr(self, field) if gate not in known]:
+                raise ArchitectureError(f"cell {self.name!r}: {field} names {unknown}, its gates are {sorted(known)}")
+        for field in ("ports", "carries"):
+            if unknown := [part for part in getattr(self, field) if part not in self.state]:
+                raise ArchitectureError(f"cell {self.name!r}: {field} names {unknown}, its state is {list(self.state)}")
+        if bool(self.reset) != bool(self.reset_gates):
+            raise ArchitectureError(f"cell {self.name!r}: reset and reset_gates go together")
+        if self.nonlinearity not in NONLINEARITIES:
+            raise ArchitectureError(f"cell {self.name!r}: nonlinearity is one of {', '.join(NONLINEARITIES)}")
+        found = tuple(self.formulas(num_carries=1).new_state)
+        if sorted(found) != sorted(self.state):
+            raise ArchitectureError(
+                f"cell {self.name!r}: update returns {list(found)}, its state is {list(self.state)}"
+            )
+
+    @property
+    def needs_carry(self) -> bool:
+        """Whether a node of this cell must have an edge that brings its old state."""
+        return bool(self.carries)
+
+    def gate_names(self, num_carries: int) -> tuple[str, ...]:
+        """The gates of a node with that many carry edges, in the order of their columns in every matrix."""
+        return self.gates + tuple(f"{gate}{number}" for gate in self.edge_gates for number in range(num_carries))
+
+    def formulas(self, num_carries: int) -> "Formulas":
+        """The cell's arithmetic as expressions, over the inputs `gate NAME`, `carried NAME NUMBER` and `depth`."""
+        gates = SimpleNamespace(**{gate: named(f"gate {gate}") for gate in self.gates})
+        for gate in self.edge_gates:
+            setattr(gates, gate, tuple(named(f"gate {gate}{number}") for number in range(num_carries)))
+        carried: Any = tuple(
+            SimpleNamespace(**{part: named(f"carried {part} {number}") for part in self.carries})
+            for number in range(num_carries)
+        )
+        if not self.edge_gates:
+            carried = carried[0] if carried else SimpleNamespace()
+        depth = (named("depth"),) if self.has_depth_input else ()
+        return Formulas(
+            new_state=dict(self.update(gates, carried, *depth)),
+            reset=None if self.reset is None else self.reset(gates, carried),
+        )
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """A cell's update written out."""
+
+    new_state: Mapping[str, Expression]
+    reset: Expression | None
+
+
+def _rnn(gates: Any, carried: Any) -> dict[str, Expression]:
+    return {"h": nonlinearity(gates.c)}
+
+
+def _ugrnn(gates: Any, carried: Any) -> dict[str, Expression]:
+    keep = sigmoid(gates.g)
+    return {"h": keep * carried.h + (1 - keep) * nonlinearity(gates.c)}
+
+
+def _gru(gates: Any, carried: Any) -> dict[str, Expression]:
+    keep = sigmoid(gates.u)
+    return {"h": keep * carried.h + (1 - keep) * nonlinearity(gates.c)}
+
+
+def _gru_cudnn(gates: Any, carried: Any) -> dict[str, Expression]:
+    keep = sigmoid(gates.u)
+    candidate = nonlinearity(gates.c + sigmoid(gates.r) * gates.n)
+    return {"h": keep * carried.h + (1 - keep) * candidate}
+
+
+def _mgu(gates: Any, carried: Any) -> dict[str, Expression]:
+    forget = sigmoid(gates.f)
+    return {"h": (1 - forget) * carried.h + forget * nonlinearity(gates.c)}
+
+
+def _lstm(gates: Any, carried: Any) -> dict[str, Expression]:
+    memory = sigmoid(gates.f) * carried.c + sigmoid(gates.i) * nonlinearity(gates.g)
+    return {"h": sigmoid(gates.o) * tanh(memory), "c": memory}
+
+
+def _lstm_edges(gates: Any, carried: Any) -> dict[str, Expression]:
+    memory = sigmoid(gates.i) * nonlinearity(gates.g)
+    for forget, old in zip(gates.f, carried, strict=True):
+        memory = memory + sigmoid(forget) * old.c
+    return {"h": sigmoid(gates.o) * tanh(memory), "c": memory}
+
+
+def _intersection(gates: Any, carried: Any, depth: Expression) -> dict[str, Expression]:
+    up, on = sigmoid(gates.gy), sigmoid(gates.gh)
+    return {
+        "h": on * carried.h + (1 - on) * tanh(gates.h),
+        "y": up * depth + (1 - up) * relu(gates.y),
+    }
+
+
+def _reset_r(gates: Any, carried: Any) -> Expression:
+    return sigmoid(gates.r) * carried.h
+
+
+def _reset_f(gates: Any, carried: Any) -> Expression:
+    return sigmoid(gates.f) * carried.h
+
+
+CELLS: dict[str, Cell] = {
+    cell.name: cell
+    for cell in (
+        Cell("tanh", gates=("c",), update=_rnn, carries=(), summary="one tanh layer [C12]"),
+        Cell("relu", gates=("c",), update=_rnn, carries=(), nonlinearity="relu", summary="one ReLU layer [C12]"),
+        Cell(
+            "irnn",
+            gates=("c",),
+            update=_rnn,
+            carries=(),
+            nonlinearity="relu",
+            summary="a ReLU layer that starts as the identity [C13]",
+        ),
+        Cell("ugrnn", gates=("c", "g"), update=_ugrnn, gate_bias=("g",), summary="update gate RNN [C14]"),
+        Cell(
+            "gru",
+            gates=("r", "u", "c"),
+            update=_gru,
+            gate_bias=("u",),
+            reset=_reset_r,
+            reset_gates=("c",),
+            summary="gated recurrent unit, reset before the product [C15]",
+        ),
+        Cell(
+            "gru-cudnn",
+            gates=("r", "u", "c", "n"),
+            update=_gru_cudnn,
+            gate_bias=("u",),
+            carry_gates=("n",),
+            other_gates=("c",),
+            summary="gated recurrent unit, reset after the product as in cuDNN",
+        ),
+        Cell(
+            "lstm",
+            gates=("i", "f", "g", "o"),
+            update=_lstm,
+            state=("h", "c"),
+            carries=("c",),
+            gate_bias=("f",),
+            summary="long short-term memory, one forget gate [C16]",
+        ),
+        Cell(
+            "lstm-edges",
+            gates=("i", "g", "o"),
+            update=_lstm_edges,
+            state=("h", "c"),
+            carries=("c",),
+            edge_gates=("f",),
+            gate_bias=("f",),
+            summary="long short-term memory, a forget gate for each edge that carries state [Z41]",
+        ),
+        Cell(
+            "intersection",
+            gates=("y", "h", "gy", "gh"),
+            update=_intersection,
+            state=("h", "y"),
+            ports=("h", "y"),
+            has_depth_input=True,
+            gate_bias=("gy", "gh"),
+            summary="+RNN, gated through depth and through time; two layers or more [C17, C18]",
+        ),
+        Cell(
+            "mgu",
+            gates=("f", "c"),
+            update=_mgu,
+            gate_bias=("f",),
+            reset=_reset_f,
+            reset_gates=("c",),
+            summary="minimal gated unit (Zhou et al. 2016)",
+        ),
+    )
+}
+"""Every cell by name; `register_cell` adds to it."""
+
+
+def register_cell(cell: Cell) -> Cell:
+    """Make a cell known by its name, to files, the command line and `architecture`."""
+    if CELLS.get(cell.name, cell) is not cell:
+        raise ArchitectureError(f"a cell named {cell.name!r} exists already")
+    CELLS[cell.name] = cell
+    return cell
+
+
+def named_cell(name: str) -> Cell:
+    """The cell of that name."""
+    if name not in CELLS:
+        raise ArchitectureError(f"no cell is named {name!r}; known: {', '.join(sorted(CELLS))}")
+    return CELLS[name]

@@ -1,0 +1,120 @@
+"""What a user says of a node and of an edge: cell and width, transform and ties."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rnnlab.errors import ArchitectureError
+from rnnlab.graph.elements import Edge, Kind, Node, NodeKey
+
+Transform = Literal["dense", "identity"]
+Encoding = Literal["values", "tokens"]
+Initial = Literal["learned", "zero"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSpec:
+    """A node of the graph with what it computes.
+
+    Args:
+        name, kind, phase: the node of the graph.
+        units: its width; of an input with tokens, the size of the vocabulary.
+        cell: what a hidden node does with its inputs, by name.
+        nonlinearity: tanh or relu in place of the cell's own choice.
+        encoding: whether an input takes vectors or integers below its width, whose dense edges then gather rows.
+        bias: a name shared by nodes whose biases are one.
+        initial: whether the state before the first step is learned or zero.
+    """
+
+    name: str
+    kind: Kind
+    units: int
+    phase: int = 0
+    cell: str | None = None
+    nonlinearity: str | None = None
+    encoding: Encoding = "values"
+    bias: str | None = None
+    initial: Initial = "learned"
+
+    def __post_init__(self) -> None:
+        label = f"node {self.name!r}"
+        if isinstance(self.units, bool) or not isinstance(self.units, int) or self.units < 1:
+            raise ArchitectureError(f"{label}: units must be an integer of at least 1, got {self.units!r}")
+        if (self.kind == "hidden") != (self.cell is not None):
+            needs = "needs a cell" if self.kind == "hidden" else f"is an {self.kind} and has no cell"
+            raise ArchitectureError(f"{label} {needs}; got cell {self.cell!r}")
+        _choice(label, "encoding", self.encoding, ("values", "tokens"))
+        _choice(label, "initial", self.initial, ("learned", "zero"))
+        _choice(label, "nonlinearity", self.nonlinearity, (None, "tanh", "relu"))
+        _name(label, "cell", self.cell)
+        _name(label, "bias", self.bias)
+        if self.encoding == "tokens" and self.kind != "input":
+            raise ArchitectureError(f"{label} is no input, so it takes no tokens")
+
+    @property
+    def key(self) -> NodeKey:
+        """Name and phase."""
+        return (self.name, self.phase)
+
+    @property
+    def node(self) -> Node:
+        """The node of the graph."""
+        return Node(self.name, self.kind, self.phase)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeSpec:
+    """An edge of the graph with what it does to the value it carries.
+
+    Args:
+        source, target, delay: the edge of the graph.
+        transform: `dense` multiplies by a matrix; `identity` adds the value to the target's state, after the
+            nonlinearity.
+        weights: a name shared by edges whose matrices are one.
+        carry: whether the edge also brings the source's state itself, which a gated cell needs. Left out, the dense
+            edge of smallest positive delay from a node of the same name does.
+        port: which component of the source's state is read; left out, the cell's default for the delay.
+        role: `depth` for the edge whose value a +RNN node uses unchanged; left out, its only edge of delay 0.
+    """
+
+    source: NodeKey
+    target: NodeKey
+    delay: int
+    transform: Transform = "dense"
+    weights: str | None = None
+    carry: bool | None = None
+    port: str | None = None
+    role: str | None = None
+
+    def __post_init__(self) -> None:
+        for end in (self.source, self.target):
+            if not isinstance(end, tuple) or len(end) != 2:
+                raise ArchitectureError(f'an edge\'s source and target are (name, phase), as ("h", 0); got {end!r}')
+        label = f"edge {self}"
+        _choice(label, "transform", self.transform, ("dense", "identity"))
+        _choice(label, "role", self.role, (None, "depth"))
+        if not isinstance(self.carry, bool | None):
+            raise ArchitectureError(f"{label}: carry is true or false, got {self.carry!r}")
+        _name(label, "weights", self.weights)
+        _name(label, "port", self.port)
+        if self.transform == "identity" and (self.weights or self.role or self.carry):
+            raise ArchitectureError(f"{label} is an identity: it has no weights, carries no state and has no role")
+
+    @property
+    def edge(self) -> Edge:
+        """The edge of the graph."""
+        return Edge(self.source, self.target, self.delay)
+
+    def __str__(self) -> str:
+        (source, i), (target, j) = self.source, self.target
+        return f"{source}@{i} -[{self.delay}]-> {target}@{j}" if i or j else f"{source} -[{self.delay}]-> {target}"
+
+
+def _choice(label: str, field: str, value: Any, choices: tuple[Any, ...]) -> None:
+    if value not in choices:
+        known = ", ".join(str(choice) for choice in choices if choice is not None)
+        raise ArchitectureError(f"{label}: {field} is one of {known}, got {value!r}")
+
+
+def _name(label: str, field: str, value: Any) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ArchitectureError(f"{label}: {field} is a name, got {value!r}")
