@@ -235,8 +235,7 @@ CELLS: dict[str, Cell] = {
         Cell(
             "mgu",
             gates=("f", "c"),
-            update=_mgu,
-            gate_bias=("f",),
+            update=_mgu,  # without a gate bias: its one gate forgets as it opens, and resets as it closes
             reset=_reset_f,
             reset_gates=("c",),
             summary="minimal gated unit (Zhou et al. 2016)",

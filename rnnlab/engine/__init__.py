@@ -1,0 +1,1 @@
+"""Networks that run: plans, models, the plain reference interpreter and the fast paths."""

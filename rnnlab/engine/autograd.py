@@ -1,0 +1,92 @@
+"""The fast CPU path as one operation of torch's autograd."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from rnnlab.engine.cpu_program import CpuProgram, Part
+from rnnlab.engine.cpu_run import CpuRun
+from rnnlab.engine.state import State
+
+
+def run_cpu(
+    program: CpuProgram, parameters: Mapping[str, Tensor], inputs: Mapping[str, Tensor], state: State | None
+) -> tuple[dict[str, Tensor], State]:
+    """Outputs by name, [P, B, T, N], and the final state; arguments as those of `run_reference`."""
+    names = _Names(tuple(parameters), tuple(inputs), tuple(state.values) if state else ())
+    tensors = (*parameters.values(), *inputs.values(), *(state.values.values() if state else ()))
+    first_step = state.step if state else 0
+    results: Sequence[Tensor] = _CpuFunction.apply(program, names, first_step, *tensors)  # type: ignore[assignment]
+    outputs = dict.fromkeys(node.name for node in program.architecture.nodes if node.kind == "output")
+    kept = [part for part, depth in program.plan.histories.items() if depth]
+    num_steps = next(iter(inputs.values())).shape[2]
+    return (
+        dict(zip(outputs, results, strict=False)),
+        State(first_step + num_steps, dict(zip(kept, results[len(outputs) :], strict=True))),
+    )
+
+
+class _Names:
+    """What the flat list of tensors is, in order."""
+
+    def __init__(self, parameters: tuple[str, ...], inputs: tuple[str, ...], parts: tuple[Part, ...]) -> None:
+        self.parameters, self.inputs, self.parts = parameters, inputs, parts
+
+    def split(self, tensors: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any], dict[Part, Any]]:
+        first, second = len(self.parameters), len(self.parameters) + len(self.inputs)
+        return (
+            dict(zip(self.parameters, tensors[:first], strict=True)),
+            dict(zip(self.inputs, tensors[first:second], strict=True)),
+            dict(zip(self.parts, tensors[second:], strict=True)),
+        )
+
+
+class _CpuFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, program: CpuProgram, names: _Names, first_step: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        parameters, inputs, parts = names.split([tensor.detach().numpy() for tensor in tensors])
+        state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
+        run = CpuRun(program, parameters, {key: _time_first(value) for key, value in inputs.items()}, state, first_step)
+        run.forward()
+        ctx.run, ctx.names = run, names
+        outputs = [*run.outputs().values(), *run.final_state().values()]
+        results = tuple(torch.from_numpy(np.ascontiguousarray(_time_first(value))) for value in outputs)
+        ctx.mark_non_differentiable(*(result for result in results if not result.dtype.is_floating_point))
+        return results
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        run: CpuRun = ctx.run
+        names: _Names = ctx.names
+        del ctx.run  # its arrays are large, and a second backward pass would find them changed
+        outputs, final = run.outputs(), run.final_state()
+        arrived = [None if gradient is None else _time_first(gradient.numpy()) for gradient in gradients]
+        doutputs = {name: gradient for name, gradient in zip(outputs, arrived, strict=False) if gradient is not None}
+        dfinal = {part: g for part, g in zip(final, arrived[len(outputs) :], strict=True) if g is not None}
+        first = 3 + len(names.parameters)
+        with_inputs = any(ctx.needs_input_grad[first : first + len(names.inputs)])
+        dparameters = run.backward(doutputs, dfinal, with_inputs=with_inputs)
+        dinputs = run.input_gradients() if with_inputs else {}
+        dstate = run.state_gradients()
+        return (
+            *(None, None, None),
+            *(_tensor(dparameters.get(name)) for name in names.parameters),
+            *(_tensor(dinputs.get(name), swap=True) for name in names.inputs),
+            *(_tensor(dstate.get(part), swap=True) for part in names.parts),
+        )
+
+
+def _time_first(array: Any) -> Any:
+    """[P, B, T, ...] as [P, T, B, ...], and back."""
+    return array.swapaxes(1, 2)
+
+
+def _tensor(array: Any, *, swap: bool = False) -> Tensor | None:
+    if array is None:
+        return None
+    return torch.from_numpy(np.ascontiguousarray(_time_first(array) if swap else array))

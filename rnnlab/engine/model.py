@@ -1,0 +1,270 @@
+"""The model: an architecture with numbers, as an ordinary torch module with a population axis."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rnnlab.architecture.architecture import Architecture
+from rnnlab.engine.autograd import run_cpu
+from rnnlab.engine.cpu_program import CpuProgram
+from rnnlab.engine.initialisation import Initialisation, initial_arrays
+from rnnlab.engine.plan import Plan, plan
+from rnnlab.engine.reference import run_reference
+from rnnlab.engine.state import State
+from rnnlab.errors import ModelError
+from rnnlab.graph.elements import NodeKey
+
+PATHS = ("auto", "cpu", "reference")
+
+
+class Model(nn.Module):
+    """A network, or a population of networks of one architecture, that runs and trains.
+
+    `y, state = model(x)` takes x as [B, T, N] and gives y as [B, T, M]; with a population the first axis is the member:
+    [P, B, T, N]. N is the width of all inputs side by side in the order of their names, M that of the outputs. An input
+    of tokens is an integer tensor without the last axis.
+
+    Args:
+        architecture: what to build.
+        generator: where the initial numbers are drawn from.
+        population: how many members; left out, one model without the population axis.
+        initialisation: how the numbers start, for all or one for each member.
+        nonlinearity: `tanh` or `relu` for each member, in place of what the cells say.
+        path: `auto`, or the name of a path that must run.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        *,
+        generator: torch.Generator,
+        population: int | None = None,
+        initialisation: Initialisation | Sequence[Initialisation] | None = None,
+        nonlinearity: str | Sequence[str] | None = None,
+        path: str = "auto",
+    ) -> None:
+        super().__init__()
+        if population is not None and population < 1:
+            raise ModelError(f"a population has at least 1 member, got {population}")
+        if path not in PATHS:
+            raise ModelError(f"path is one of {', '.join(PATHS)}, got {path!r}")
+        self.architecture = architecture
+        self.population = population
+        self.path = path
+        self.nonlinearity = _per_member(nonlinearity, population or 1, "nonlinearity")
+        members = _per_member(initialisation or Initialisation(), population or 1, "initialisation")
+        assert members is not None
+        arrays = initial_arrays(architecture, members, generator)
+        self.arrays = nn.ParameterDict({_key(name): nn.Parameter(value.float()) for name, value in arrays.items()})
+
+    @property
+    def plan(self) -> Plan:
+        """The order in which the network runs."""
+        return _plan(self.architecture)
+
+    def forward(self, x: Tensor | Mapping[str, Tensor], state: State | None = None) -> tuple[Tensor, State]:
+        """Run a batch of sequences.
+
+        Args:
+            x: [B, T, N], or [P, B, T, N] for a population; one tensor for all members may leave out P. Networks with
+                several inputs also take a tensor for each by name.
+            state: what an earlier call returned, to continue its sequences.
+
+        Returns:
+            The outputs, [B, T, M] or [P, B, T, M], and the state to continue with.
+        """
+        inputs = self._inputs(x)
+        self._check_state(state, inputs)
+        parameters = {spec.name: self.arrays[_key(spec.name)] for spec in self.architecture.parameters}
+        if self._chosen_path() == "cpu":
+            outputs, new_state = run_cpu(_program(self.architecture, self.nonlinearity), parameters, inputs, state)
+        else:
+            outputs, new_state = run_reference(self.plan, parameters, inputs, state, self._use_relu())
+        y = torch.cat(list(outputs.values()), dim=-1)
+        return (y[0] if self.population is None else y), new_state
+
+    def explain(self) -> str:
+        """Which path runs and why, the plan, and the size of the network."""
+        path, reason = self._path_and_reason()
+        count = self.architecture.num_parameters()
+        members = f", {self.population} members" if self.population else ""
+        return "\n".join((f"path      {path}: {reason}", str(self.plan), f"{count} parameters{members}"))
+
+    def save(self, path: str | Path) -> None:
+        """Write numbers and architecture to a safetensors file."""
+        from safetensors.torch import save_file
+
+        tensors = {name: value.detach().contiguous() for name, value in self.arrays.items()}
+        metadata = {
+            "format": "rnnlab model 1",
+            "architecture": json.dumps(self.architecture.to_json()),
+            "population": json.dumps(self.population),
+            "nonlinearity": json.dumps(self.nonlinearity),
+        }
+        save_file(tensors, str(path), metadata)
+
+    def _inputs(self, x: Tensor | Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The inputs by name, [P, B, T, N], checked."""
+        nodes = {node.name: node for node in self.architecture.nodes if node.kind == "input"}
+        given = self._split(x) if isinstance(x, Tensor) else dict(x)
+        if set(given) != set(nodes):
+            raise ModelError(f"the network has the inputs {', '.join(nodes)}, got {', '.join(given)}")
+        inputs = {name: self._input(given[name], node.units, node.encoding == "tokens") for name, node in nodes.items()}
+        sizes = {tuple(value.shape[:3]) for value in inputs.values()}
+        if len(sizes) > 1:
+            raise ModelError(f"inputs differ in batch size or length: {', '.join(map(str, sorted(sizes)))}")
+        return inputs
+
+    def _split(self, x: Tensor) -> dict[str, Tensor]:
+        nodes = {node.name: node for node in self.architecture.nodes if node.kind == "input"}
+        if len(nodes) == 1:
+            return {next(iter(nodes)): x}
+        if any(node.encoding == "tokens" for node in nodes.values()):
+            raise ModelError(f"with tokens among several inputs give each by name: {', '.join(nodes)}")
+        widths = [node.units for node in nodes.values()]
+        if x.shape[-1] != sum(widths):
+            raise ModelError(f"x must be {sum(widths)} wide for the inputs {', '.join(nodes)}, got {x.shape[-1]}")
+        return dict(zip(nodes, x.split(widths, dim=-1), strict=True))
+
+    def _input(self, x: Tensor, units: int, is_tokens: bool) -> Tensor:
+        axes = 2 if is_tokens else 3
+        wanted = "[B, T]" if is_tokens else f"[B, T, {units}]"
+        if x.dim() not in ((axes, axes + 1) if self.population else (axes,)):
+            raise ModelError(
+                f"x must be {wanted}{' or with P in front' if self.population else ''}, got {list(x.shape)}"
+            )
+        if x.dim() == axes:
+            x = x.expand(self.population or 1, *x.shape)
+        if x.shape[0] != (self.population or 1):
+            raise ModelError(f"x has {x.shape[0]} members on its first axis, the population has {self.population}")
+        if x.shape[1] < 1 or x.shape[2] < 1:
+            raise ModelError(f"x needs at least one sequence and one time step, got {list(x.shape[1:3])}")
+        if is_tokens:
+            return _tokens(x, units)
+        if x.shape[-1] != units:
+            raise ModelError(f"x must be {units} wide, got {x.shape[-1]}")
+        if bool(x.isnan().any()):
+            raise ModelError("x holds NaN")
+        return x.to(self._dtype)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(iter(self.arrays.values())).dtype
+
+    def _check_state(self, state: State | None, inputs: Mapping[str, Tensor]) -> None:
+        if state is None:
+            return
+        if not self.plan.can_stream:
+            raise ModelError(
+                "the network reads the future (an edge has a negative delay): its sequences cannot be continued"
+            )
+        size = next(iter(inputs.values())).shape[:2]
+        wanted = {part: (*size, depth) for part, depth in self.plan.histories.items() if depth}
+        found = {part: tuple(value.shape[:3]) for part, value in state.values.items()}
+        if wanted != found:
+            raise ModelError(f"the state is of another network or batch: wanted {wanted}, got {found}")
+
+    def _chosen_path(self) -> str:
+        return self._path_and_reason()[0]
+
+    def _path_and_reason(self) -> tuple[str, str]:
+        some = next(iter(self.arrays.values()))
+        can_cpu = some.device.type == "cpu" and some.dtype in (torch.float32, torch.float64)
+        if self.path == "reference":
+            return "reference", "asked for"
+        if can_cpu:
+            return "cpu", "asked for" if self.path == "cpu" else f"{some.dtype} on the CPU".replace("torch.", "")
+        if self.path == "cpu":
+            raise ModelError(f"the cpu path runs float32 and float64 on the CPU, not {some.dtype} on {some.device}")
+        return "reference", f"no fast path for {some.dtype} on {some.device.type} yet".replace("torch.", "")
+
+    def _use_relu(self) -> dict[NodeKey, Tensor]:
+        device = next(iter(self.arrays.values())).device
+        choices = _choices(self.architecture, self.nonlinearity)
+        return {
+            key: torch.from_numpy(np.full((1, 1, 1), choice == "relu") if isinstance(choice, str) else choice).to(
+                device
+            )
+            for key, choice in choices.items()
+        }
+
+
+def load_model(path: str | Path) -> Model:
+    """The model in a safetensors file that `Model.save` wrote."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"cannot read a model from {path}: {error}") from error
+    if metadata.get("format") != "rnnlab model 1":
+        raise ModelError(f"{path} holds no rnnlab model: its metadata has format {metadata.get('format')!r}")
+    model = Model(
+        Architecture.from_json(json.loads(metadata["architecture"])),
+        generator=torch.Generator().manual_seed(0),
+        population=json.loads(metadata["population"]),
+        nonlinearity=json.loads(metadata["nonlinearity"]),
+    )
+    wanted = {name: tuple(value.shape) for name, value in model.arrays.items()}
+    found = {name: tuple(value.shape) for name, value in tensors.items()}
+    if wanted != found:
+        names = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+        raise ModelError(f"{path}: arrays that do not fit the architecture: {', '.join(names)}")
+    model.load_state_dict({f"arrays.{name}": value for name, value in tensors.items()})
+    return model.to(next(iter(tensors.values())).dtype)
+
+
+def _tokens(x: Tensor, size: int) -> Tensor:
+    if x.dtype.is_floating_point or x.dtype == torch.bool:
+        raise ModelError(f"tokens are integers, got {x.dtype}")
+    if int(x.min()) < 0 or int(x.max()) >= size:
+        raise ModelError(f"tokens lie from 0 to {size - 1}, got {int(x.min())} to {int(x.max())}")
+    return x.long()
+
+
+def _key(name: str) -> str:
+    """A parameter's name in the state dict, where a dot would part a path."""
+    return name.replace(".", "\N{ONE DOT LEADER}")
+
+
+def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:
+    if value is None:
+        return None
+    members = tuple(value) if isinstance(value, list | tuple) else (value,) * count
+    if len(members) != count:
+        raise ModelError(f"{what} must be one for all or one for each of the {count} members, got {len(members)}")
+    return members
+
+
+@lru_cache(maxsize=64)
+def _plan(architecture: Architecture) -> Plan:
+    return plan(architecture)
+
+
+@lru_cache(maxsize=64)
+def _program(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> CpuProgram:
+    return CpuProgram(_plan(architecture), _choices(architecture, nonlinearity))
+
+
+def _choices(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> dict[NodeKey, Any]:
+    """For each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1]."""
+    choices: dict[NodeKey, Any] = {}
+    for node in architecture.nodes:
+        if node.kind == "hidden":
+            own = node.nonlinearity or architecture.cell(node.key).nonlinearity
+            members = set(nonlinearity or (own,))
+            is_uniform = len(members) == 1
+            choices[node.key] = members.pop() if is_uniform else _mask(nonlinearity or ())
+    return choices
+
+
+def _mask(nonlinearity: tuple[str, ...]) -> Any:
+    return np.array([each == "relu" for each in nonlinearity])[:, None, None]
