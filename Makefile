@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs bench clean
+.PHONY: help demo test lint docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -34,7 +34,7 @@ docs: $(VENV)/installed ## draw the gallery and write the reference anew
 	$(BIN)/python docs/make_reference.py
 
 bench: $(VENV)/installed ## time the measures against their peers
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check digraphx==0.7
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/measures.py
 
 clean: ## remove the virtual environment and everything made by it

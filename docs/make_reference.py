@@ -11,7 +11,7 @@ import rnnlab
 PAGE = Path(__file__).with_name("reference.md")
 
 GROUPS = {
-    "Graphs": ("CyclicGraph", "Node", "Edge", "load_graph", "save_graph", "find_graph"),
+    "Graphs": ("CyclicGraph", "Node", "Edge", "load_graph", "save_graph"),
     "Measures": (
         *("measure", "Measures", "Witnesses"),
         *("recurrent_depth", "feedforward_depth", "recurrent_skip_coefficient", "directions", "Directions"),

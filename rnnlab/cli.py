@@ -1,8 +1,11 @@
 """The command line: parse, call one public function, print."""
 
+import importlib.metadata
+import io
 import json
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +15,7 @@ from rnnlab.architecture.cells import CELLS, Cell
 from rnnlab.architecture.files import find_connections
 from rnnlab.errors import RnnlabError
 from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
+from rnnlab.graph.directions import one_direction
 from rnnlab.graph.measures import Measures, measure
 
 app = typer.Typer(
@@ -30,7 +34,25 @@ NameOrFile = Annotated[
         metavar="NAME|NAME:CELL|FILE", help="A name that `rnnlab list` shows, as td or td:lstm, or a JSON file."
     ),
 ]
+
+
+class Direction(StrEnum):
+    """The direction of time."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+
+@app.callback(invoke_without_command=True)
+def version_option(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.", show_default=False)] = False,
+) -> None:
+    """A laboratory for recurrent neural networks."""
+    if version:
+        print(f"rnnlab {importlib.metadata.version('rnnlab')}")
 
 
 @app.command("list")
@@ -64,13 +86,20 @@ def list_command(as_json: AsJson = False) -> None:
 
 
 @app.command("measure")
-def measure_command(architecture: NameOrFile, as_json: AsJson = False) -> None:
+def measure_command(
+    architecture: NameOrFile,
+    direction: Annotated[
+        Direction | None, typer.Option(help="Of a bidirectional network, the half to measure.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Measure depth and reach through time exactly, with proofs.
 
     The measures are recurrent depth, feedforward depth and recurrent skip coefficient.
     Each measure comes with the cycle or path that attains it: `h1 -[0]-> h2` is an edge of delay 0.
     """
-    measures = measure(find_connections(architecture))
+    graph = find_connections(architecture)
+    measures = measure(graph if direction is None else one_direction(graph, direction.value))
     print(json.dumps(measures.to_json(), indent=2) if as_json else measures)
 
 
@@ -84,6 +113,7 @@ def draw_command(
     unfold: Annotated[
         int | None, typer.Option(metavar="STEPS", help="Draw this many time steps of the unfolded graph.")
     ] = None,
+    title: Annotated[str | None, typer.Option(help="A heading for the picture.", show_default=False)] = None,
     highlight: Annotated[
         bool, typer.Option(help="Colour the longest path red, the longest input-output path yellow, the shortest blue.")
     ] = True,
@@ -94,8 +124,7 @@ def draw_command(
     """
     from rnnlab.graph.drawing import draw
 
-    title = Path(architecture).stem
-    path = output or Path(title.replace(":", "-") + ".svg")
+    path = output or Path(Path(architecture).stem.replace(":", "-") + ".svg")
     draw(find_connections(architecture), unfold=unfold, highlight=highlight, title=title).save(path)
     print(f"wrote {path}")
 
@@ -103,6 +132,9 @@ def draw_command(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, or 2 and one line on standard error where the input is wrong."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a sign shows ? in its place
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         status = app(args=given or ["--help"], standalone_mode=False, prog_name="rnnlab")
         return status if isinstance(status, int) else 0

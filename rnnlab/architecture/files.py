@@ -1,6 +1,5 @@
 """Architectures from files and to files, in the JSON form; and what a user may write where one is wanted."""
 
-import json
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
@@ -11,6 +10,7 @@ from rnnlab.architecture.cells import named_cell
 from rnnlab.architecture.specs import EdgeSpec, NodeSpec
 from rnnlab.errors import ArchitectureError, RnnlabError
 from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.files import read_json, write_json
 
 SpecT = TypeVar("SpecT", NodeSpec, EdgeSpec)
 
@@ -71,10 +71,7 @@ def load_architecture(path: str | Path) -> Architecture:
 
 def save_architecture(architecture: Architecture, path: str | Path) -> None:
     """Write the architecture to a JSON file, one node and one edge a line."""
-    data = architecture_to_json(architecture)
-    rows = {key: ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in data[key]) for key in ("nodes", "edges")}
-    lists = ",\n".join(f'  "{key}": [\n    {text}\n  ]' for key, text in rows.items())
-    Path(path).write_text(f'{{\n  "period": {architecture.period},\n{lists}\n}}\n', encoding="utf-8")
+    write_json(architecture_to_json(architecture), path)
 
 
 def architecture_to_json(architecture: Architecture) -> dict[str, Any]:
@@ -179,12 +176,7 @@ def _split_file(written: str) -> tuple[str | None, str | None]:
 
 def _load(path: str | Path) -> Architecture | CyclicGraph:
     """What a JSON file describes: an architecture if any node has a cell or a width, else a graph."""
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ArchitectureError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise ArchitectureError(f"{path} is not JSON: {error}") from error
+    data = read_json(path)
     nodes = data.get("nodes") if isinstance(data, dict) else None
     rows = [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
     has_cells = any("cell" in node or "units" in node for node in rows)

@@ -5,7 +5,7 @@ from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.directions import Directions, directions
 from rnnlab.graph.drawing import Drawing, draw
 from rnnlab.graph.elements import Edge, Node
-from rnnlab.graph.files import find_graph, load_graph, save_graph
+from rnnlab.graph.files import load_graph, save_graph
 from rnnlab.graph.measures import (
     Measures,
     Witnesses,
@@ -35,7 +35,6 @@ __all__ = [
     "directions",
     "draw",
     "feedforward_depth",
-    "find_graph",
     "fold",
     "load_graph",
     "measure",

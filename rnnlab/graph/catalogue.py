@@ -28,7 +28,7 @@ class Family:
 
     def match(self, name: str) -> list[int] | None:
         """The numbers that `name` gives to the pattern's capital words, or None where it is of another family."""
-        found = re.fullmatch(re.sub(r"[A-Z]+", r"(\\d{1,6})", self.pattern), name)
+        found = re.fullmatch(re.sub(r"[A-Z]+", r"([0-9]{1,6})", self.pattern), name)
         return None if found is None else [int(number) for number in found.groups()]
 
 
@@ -41,8 +41,10 @@ def named_graph(name: str) -> CyclicGraph:
     for family in CATALOGUE:
         if (numbers := family.match(name)) is not None:
             return family.build(*numbers)
-    names = [example for family in CATALOGUE for example in (*family.examples, family.pattern)]
-    close = difflib.get_close_matches(name, names, n=1)
+        if name.lower() == family.pattern.lower():
+            raise GraphError(f"{name!r} is a family: put numbers for its capital words, as in {family.examples[0]!r}")
+    names = [example for family in CATALOGUE for example in family.examples]
+    close = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     raise GraphError(f"no architecture is named {name!r}; {hint}`rnnlab list` shows all names")
 

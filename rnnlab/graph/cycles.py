@@ -4,7 +4,7 @@ import numpy as np
 
 from rnnlab.errors import GraphError
 from rnnlab.graph.cyclic import CyclicGraph
-from rnnlab.graph.walks import IntArray, RatioCycle, max_cycle_ratio
+from rnnlab.graph.walks import IntArray, RatioCycle, max_cycle_ratio, potentials
 
 
 def longest_cycle(graph: CyclicGraph) -> RatioCycle:
@@ -19,9 +19,11 @@ def farthest_cycle(graph: CyclicGraph) -> RatioCycle:
 
 def _best_cycle(graph: CyclicGraph, gains: IntArray, costs: IntArray) -> RatioCycle:
     if graph.direction != "forward":
+        backward = potentials(graph.edge_list, -graph.delays).cycles[0]  # of positive weight: of negative delay
         raise GraphError(
-            "the measures are defined for networks whose cycles all run forward in time, and this one has cycles of "
-            "negative total delay; measure the graphs that directions(graph) returns, one a direction"
+            f"cycle {graph.show_walk(map(graph.edge, backward))} runs backward in time, and the measures are defined "
+            "for networks whose cycles all run forward; measure one direction at a time, as directions(graph) splits "
+            "them (rnnlab measure --direction)"
         )
     best = max_cycle_ratio(graph.edge_list, gains, costs)
     assert best is not None, "a valid graph has a cycle (condition 2)"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, final
 
 import numpy as np
@@ -27,6 +28,8 @@ from rnnlab.graph.walks import EdgeList, IntArray
 
 if TYPE_CHECKING:
     import networkx
+
+_LONGEST_SHOWN = 40  # edges of a walk in a message
 
 
 @final
@@ -171,6 +174,19 @@ class CyclicGraph:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a CyclicGraph never changes; build a new one instead of setting {name!r}")
 
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a CyclicGraph never changes; {name!r} stays")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is cached is left behind: the hash differs between processes
+        kept = ("period", "names", "kinds", "phases", "sources", "targets", "delays", "direction")
+        return {name: self.__dict__[name] for name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for column in self._columns:
+            _frozen(column)
+
     @property
     def num_nodes(self) -> int:
         """How many nodes there are, all phases together."""
@@ -195,7 +211,8 @@ class CyclicGraph:
     @cached_property
     def index(self) -> Mapping[NodeKey, int]:
         """The number of each node, by its key (name, phase)."""
-        return {key: number for number, key in enumerate(zip(self.names, self.phases.tolist(), strict=True))}
+        keys = zip(self.names, self.phases.tolist(), strict=True)
+        return MappingProxyType({key: number for number, key in enumerate(keys)})
 
     @cached_property
     def edge_list(self) -> EdgeList:
@@ -215,14 +232,16 @@ class CyclicGraph:
         return show_key(key, self.period)
 
     def show_walk(self, walk: Iterable[Edge]) -> str:
-        """A path or cycle in one line, each arrow with its delay.
+        """A path or cycle in one line, each arrow with its delay; of a very long one both ends.
 
         >>> graph = CyclicGraph([("h",)], [("h", "h", 2)])
         >>> graph.show_walk(graph.edges)
         'h -[2]-> h'
         """
         edges = list(walk)
-        steps = (f" -[{edge.delay}]-> {self.label(edge.target)}" for edge in edges)
+        steps = [f" -[{edge.delay}]-> {self.label(edge.target)}" for edge in edges]
+        if len(steps) > _LONGEST_SHOWN:
+            steps[_LONGEST_SHOWN - 4 : -4] = [f" … {len(steps) - _LONGEST_SHOWN} more edges …"]
         return self.label(edges[0].source) + "".join(steps)
 
     def __repr__(self) -> str:
@@ -232,6 +251,7 @@ class CyclicGraph:
         by_kind = (
             f"  {kind:<6}  " + ", ".join(self.label(node.key) for node in self.nodes if node.kind == kind)
             for kind in KINDS
+            if KINDS.index(kind) in self.kinds
         )
         edges = (f"  {self.show_walk([edge])}" for edge in self.edges)
         return "\n".join((f"period {self.period}", *by_kind, *edges))
@@ -377,6 +397,6 @@ def _list(data: Any, what: str) -> list[Any]:
 def _from_list(end: Any) -> Any:
     if isinstance(end, str):
         return end
-    if isinstance(end, list) and len(end) == 2 and isinstance(end[0], str) and isinstance(end[1], int):
+    if isinstance(end, list) and len(end) == 2 and isinstance(end[0], str) and type(end[1]) is int:
         return tuple(end)
     raise GraphError(f'an edge\'s source and target are written ["name", phase] or "name", got {end!r}')

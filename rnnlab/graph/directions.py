@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rnnlab.errors import GraphError
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import Edge, Node, NodeKey
 from rnnlab.graph.validation import cycle_signs
@@ -34,6 +35,14 @@ def directions(graph: CyclicGraph) -> Directions:
         forward=_without(graph, signs < 0) if (signs > 0).any() else None,
         backward=reversed_in_time(_without(graph, signs > 0)) if (signs < 0).any() else None,
     )
+
+
+def one_direction(graph: CyclicGraph, direction: str) -> CyclicGraph:
+    """The forward or the backward half of a network, the latter with time reversed."""
+    half = getattr(directions(graph), direction)
+    if half is None:
+        raise GraphError(f"the network has no {direction} cycle")
+    return half
 
 
 def _without(graph: CyclicGraph, dropped: np.ndarray) -> CyclicGraph:

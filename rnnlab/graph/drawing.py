@@ -9,12 +9,13 @@ from typing import Literal, NamedTuple
 
 from rnnlab.errors import GraphError
 from rnnlab.graph.cyclic import CyclicGraph
-from rnnlab.graph.elements import Edge
+from rnnlab.graph.elements import Edge, checked_integer
 from rnnlab.graph.geometry import Bezier, Outline, Point
 from rnnlab.graph.highlights import Role
 from rnnlab.graph.lettering import Text
 from rnnlab.graph.measures import measure
 
+MOST_COLUMNS, MOST_NODES, MOST_EDGES = 100, 600, 150
 BORDER = 1.3  # width of a node's border, in pixels; edges end at its outside
 
 
@@ -52,7 +53,7 @@ class KeyMark(NamedTuple):
     label: Text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drawing:
     """A picture of a graph: every shape, curve and text in its place, in pixels, y down. Notebooks show it."""
 
@@ -88,6 +89,21 @@ class Drawing:
         else:
             raise GraphError(f"a drawing is saved as .svg, .png or .pdf, got {path.name!r}")
 
+    def __repr__(self) -> str:
+        return f"<Drawing: {self.title}, {len(self.nodes)} nodes, {len(self.edges)} edges>"
+
+
+def _check_size(graph: CyclicGraph, num_columns: int) -> None:
+    """Refuse what nobody could read, and what would take minutes to lay out."""
+    num_nodes = graph.num_nodes * -(-num_columns // graph.period)
+    for count, most, what in (
+        (num_columns, MOST_COLUMNS, "columns"),
+        (num_nodes, MOST_NODES, "nodes"),
+        (graph.num_edges, MOST_EDGES, "edges of the folded graph"),
+    ):
+        if count > most:
+            raise GraphError(f"a drawing shows at most {most} {what}, this one would have {count}")
+
 
 def draw(graph: CyclicGraph, *, unfold: int | None = None, highlight: bool = True, title: str | None = None) -> Drawing:
     """A picture of the graph, folded with its delays on the edges, or unfolded over time.
@@ -107,8 +123,9 @@ def draw(graph: CyclicGraph, *, unfold: int | None = None, highlight: bool = Tru
     # imported here because it builds on `Drawing`
     from rnnlab.graph.composition import compose_folded, compose_unfolded
 
-    if unfold is not None and unfold < 1:
+    if unfold is not None and checked_integer(unfold, "unfold") < 1:
         raise GraphError(f"an unfolded drawing needs at least 1 time step, got {unfold}")
+    _check_size(graph, graph.period if unfold is None else unfold)
     measures = measure(graph) if highlight and graph.direction == "forward" else None
     if unfold is None:
         return compose_folded(graph, measures, title)

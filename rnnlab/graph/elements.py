@@ -60,8 +60,8 @@ def checked_node(node: Any) -> Node:
     if not isinstance(node, tuple) or not 1 <= len(node) <= 3:
         raise GraphError(f"a node is (name, kind, phase), got {node!r}")
     name, kind, phase = Node(*node)
-    if not isinstance(name, str) or not name:
-        raise GraphError(f"a node's name is a non-empty string, got {name!r}")
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise GraphError(f"a node's name is a non-empty string of printable characters, got {name!r}")
     if kind not in KINDS:
         raise GraphError(f"node {name!r} has kind {kind!r}; a kind is one of {', '.join(KINDS)}")
     return Node(name, kind, checked_integer(phase, f"phase of node {name!r}"))
@@ -78,9 +78,9 @@ def checked_edge(edge: Any, index: Mapping[NodeKey, int], period: int) -> tuple[
 def checked_key(end: Any, edge: object, index: Mapping[NodeKey, int], period: int) -> NodeKey:
     """One end of `edge` as a node's key; a bare name stands for phase 0 where the period is 1."""
     if isinstance(end, str) and period > 1:
-        raise GraphError(f"edge {edge!r}: with period {period} write {end!r} with its phase, as ({end!r}, 0)")
+        raise GraphError(f'edge {edge!r}: with period {period} write {end!r} with its phase, as ["{end}", 0]')
     key = (end, 0) if isinstance(end, str) else end
-    is_key = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and isinstance(key[1], int)
+    is_key = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and type(key[1]) is int
     if not is_key or key not in index:
         raise GraphError(f"edge {edge!r} names a node {end!r} that is not in the list of nodes")
     return key

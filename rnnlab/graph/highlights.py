@@ -56,20 +56,25 @@ def _widest_path(window: UnfoldedGraph, lengths: Lengths, price: Callable[[Unfol
 
     Where delays are negative an extreme path may need moments outside the window; such a span is passed over.
     """
-    order = list(TopologicalSorter(_moments_before(window)).static_order())
+    before = _moments_before(window)
+    order = list(TopologicalSorter(before).static_order())
     for start, span in sorted(lengths, key=lambda key: (-key[1], key[0])):
         if start + span < window.stop and lengths[start, span]:
-            path = _cheapest_path(window, order, start, start + span, price)
+            path = _cheapest_path(window, before, order, start, start + span, price)
             if path is not None and len(path) == lengths[start, span]:
                 return path
     return ()
 
 
 def _cheapest_path(
-    window: UnfoldedGraph, order: list[Moment], first: int, last: int, price: Callable[[UnfoldedEdge], _Price]
+    window: UnfoldedGraph,
+    before: dict[Moment, list[Moment]],
+    order: list[Moment],
+    first: int,
+    last: int,
+    price: Callable[[UnfoldedEdge], _Price],
 ) -> Path | None:
     """The path of least price from any moment of time `first` to any of time `last`, or None where there is none."""
-    before = _moments_before(window)
     best: dict[Moment, tuple[_Price, UnfoldedEdge | None]] = {}
     for moment in order:
         found: list[tuple[_Price, UnfoldedEdge | None]] = [((0, 0, 0), None)] if moment[1] == first else []

@@ -75,9 +75,10 @@ def fitted_name(name: str, outline: Outline, size: float) -> Text:
     """The name inside its node: in the given size, else smaller, else cut."""
     while text_width(name, size) > _room(outline, size) and size > _SMALLEST:
         size = max(_SMALLEST, size - 0.5)
-    shown = name
-    while text_width(shown, size) > _room(outline, size) and len(shown) > 1 + len(_ELLIPSIS):
-        shown = shown.removesuffix(_ELLIPSIS)[:-1].rstrip() + _ELLIPSIS
+    shown, kept = name, len(name)
+    while text_width(shown, size) > _room(outline, size) and kept > 2:
+        kept -= 1  # cut from the middle: names that begin alike often differ at the end
+        shown = name[: kept - kept // 2].rstrip() + _ELLIPSIS + name[len(name) - kept // 2 :].lstrip()
     return Text(shown, outline.centre, size)
 
 

@@ -31,7 +31,7 @@ class Witnesses:
     recurrent_skip_coefficient: Walk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measures:
     """How deep a network is through time and across it, and how far it reaches; prints as a table."""
 
@@ -60,6 +60,10 @@ class Measures:
                 "phi": {self.graph.label(key): str(value) for key, value in phi},
             },
         }
+
+    def __repr__(self) -> str:
+        numbers = f"d_r {self.recurrent_depth}, d_f {self.feedforward_depth}, s {self.recurrent_skip_coefficient}"
+        return f"<Measures: {numbers} of {self.graph!r}>"
 
     def __str__(self) -> str:
         show = self.graph.show_walk

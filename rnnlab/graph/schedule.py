@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
 from rnnlab.errors import GraphError
 from rnnlab.graph.cycles import longest_cycle
 from rnnlab.graph.cyclic import CyclicGraph
-from rnnlab.graph.elements import NodeKey
+from rnnlab.graph.elements import NodeKey, checked_integer
 from rnnlab.graph.walks import RatioCycle, longest_walks
 
 
@@ -31,7 +32,8 @@ class Slots:
     def phi(self) -> Mapping[NodeKey, Fraction]:
         """The offset of each node, by (name, phase)."""
         denominator = self.per_step.denominator
-        return {key: Fraction(self.numerators[node], denominator) for key, node in self.graph.index.items()}
+        numbers = self.graph.index.items()
+        return MappingProxyType({key: Fraction(self.numerators[node], denominator) for key, node in numbers})
 
     @property
     def constant(self) -> Fraction:
@@ -40,7 +42,7 @@ class Slots:
 
     def slot(self, name: str, time: int) -> int:
         """The slot in which node `name` is computed for time step `time`."""
-        key = (name, time % self.graph.period)
+        key = (name, checked_integer(time, "time") % self.graph.period)
         if key not in self.graph.index:
             raise GraphError(f"node {name!r} is not computed at time {time}: the graph has no {self.graph.label(key)}")
         # integer arithmetic throughout: phi and d_r share a denominator
@@ -49,7 +51,7 @@ class Slots:
 
     def num_slots(self, num_steps: int) -> int:
         """How many sequential slots `num_steps` steps take: a constant more than any program for all nodes needs."""
-        if num_steps < 1:
+        if checked_integer(num_steps, "num_steps") < 1:
             raise GraphError(f"num_steps must be at least 1, got {num_steps}")
         last = (num_steps - 1) * self.per_step.numerator + max(self.numerators)
         return last // self.per_step.denominator + 1  # the smallest phi is 0: the first node of a longest walk has it

@@ -69,10 +69,13 @@ def _text(text: Text) -> str:
 def _formula(text: Text) -> str:
     """`d_r = 3/2` with an italic symbol and a lowered index."""
     symbol, index, rest = map(escape, text.formula_parts)
-    rest = rest.replace(" ", "\N{NO-BREAK SPACE}")  # some viewers drop a space where a new piece of text begins
-    drop, small = _number(text.size * 0.25), _number(text.size * 0.75)
-    lowered = f'<tspan font-size="{small}" dy="{drop}">{index}</tspan><tspan dy="-{drop}">{rest}</tspan>'
-    return f'<tspan font-style="italic">{symbol}</tspan>{lowered if index else rest}'
+    drop, small, space = (_number(text.size * part) for part in (0.25, 0.75, 0.28))
+    # a space at the beginning of a piece of text is dropped by some viewers: a shift stands in for it
+    rest, shift = rest.lstrip(), f'dx="{space}"'
+    if not index:
+        return f'<tspan font-style="italic">{symbol}</tspan><tspan {shift}>{rest}</tspan>'
+    lowered = f'<tspan font-size="{small}" dy="{drop}">{index}</tspan><tspan {shift} dy="-{drop}">{rest}</tspan>'
+    return f'<tspan font-style="italic">{symbol}</tspan>{lowered}'
 
 
 def _path(curves: tuple[Bezier, ...]) -> str:

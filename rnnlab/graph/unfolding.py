@@ -25,7 +25,7 @@ class UnfoldedEdge(NamedTuple):
         return self.target[1] - self.source[1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class UnfoldedGraph:
     """The unfolded graph in the window of times start <= t < stop: an acyclic graph (lemma 2.1)."""
 
@@ -34,7 +34,7 @@ class UnfoldedGraph:
     nodes: dict[Moment, Kind]
     edges: frozenset[UnfoldedEdge]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         times = f"times {self.start} to {self.stop - 1}"
         return f"<UnfoldedGraph: {times}, {len(self.nodes)} nodes, {len(self.edges)} edges>"
 
@@ -77,6 +77,10 @@ def fold(unfolded: UnfoldedGraph, period: int | None = None) -> CyclicGraph:
     length = unfolded.stop - unfolded.start
     reach = max((abs(edge.delay) for edge in unfolded.edges), default=0)
     longest = (length - reach) // 2
+    if longest < 1:
+        raise GraphError(f"a window of {length} steps with delays up to {reach} is too short to show any period")
+    if period is not None and period < 1:
+        raise GraphError(f"a period is at least 1, got {period}")
     if period is not None and period > longest:
         raise GraphError(
             f"a window of {length} steps with delays up to {reach} shows periods up to {longest}, not {period}"

@@ -200,7 +200,6 @@ def test_measures_are_exact_beyond_64_bits() -> None:
 
 
 def test_long_ring_of_huge_delays_is_exact() -> None:
-    """A ratio's denominator times a delay passes 2**63 here, before any sum does."""
     size, huge = 9, 2**61
     ring = np.arange(size)
     delays = huge - ring**2

@@ -103,6 +103,10 @@ def test_fold_refuses_what_does_not_repeat() -> None:
         fold(changing)
     with pytest.raises(GraphError, match="do not repeat"):
         fold(replace(window, nodes=window.nodes | {("new", 11): "hidden"}))
+    with pytest.raises(GraphError, match="too short to show any period"):
+        fold(unfold(named_graph("td"), 0, 2))
+    with pytest.raises(GraphError, match="a period is at least 1, got 0"):
+        fold(window, 0)
     with pytest.raises(GraphError, match="start < stop"):
         unfold(named_graph("sh"), 3, 3)
 
