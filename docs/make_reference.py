@@ -32,7 +32,8 @@ GROUPS = {
         *("Expression", "sigmoid", "tanh", "relu", "nonlinearity"),
     ),
     "Equations": ("Signal", "plus", "predict", "Layer", "compose"),
-    "Errors": ("RnnlabError", "GraphError", "ArchitectureError"),
+    "Models": ("Model", "load_model", "from_torch", "State", "Initialisation", "plan", "Plan"),
+    "Errors": ("RnnlabError", "GraphError", "ArchitectureError", "ModelError"),
 }
 
 CONSTANTS = {

@@ -1,7 +1,10 @@
-"""A laboratory for recurrent neural networks: describe, measure and draw any recurrent architecture.
+"""A laboratory for recurrent neural networks: describe, measure, draw and run any recurrent architecture.
 
 CyclicGraph ──► Architecture ──► Plan ──► Model ──► Population run ──► Study ──► Report
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from rnnlab.architecture import (
     CATEGORIES,
@@ -30,7 +33,7 @@ from rnnlab.architecture import (
     sigmoid,
     tanh,
 )
-from rnnlab.errors import ArchitectureError, GraphError, RnnlabError
+from rnnlab.errors import ArchitectureError, GraphError, ModelError, RnnlabError
 from rnnlab.graph import (
     CATALOGUE,
     CyclicGraph,
@@ -61,6 +64,24 @@ from rnnlab.graph import (
     unfold,
 )
 
+if TYPE_CHECKING:
+    from rnnlab.engine.conversion import from_torch
+    from rnnlab.engine.initialisation import Initialisation
+    from rnnlab.engine.model import Model, load_model
+    from rnnlab.engine.plan import Plan, plan
+    from rnnlab.engine.state import State
+
+# loaded when first asked for: torch takes seconds, and the theory does without it
+_ON_DEMAND = {
+    "Initialisation": "rnnlab.engine.initialisation",
+    "Model": "rnnlab.engine.model",
+    "Plan": "rnnlab.engine.plan",
+    "State": "rnnlab.engine.state",
+    "from_torch": "rnnlab.engine.conversion",
+    "load_model": "rnnlab.engine.model",
+    "plan": "rnnlab.engine.plan",
+}
+
 __all__ = [
     "CATALOGUE",
     "CATEGORIES",
@@ -76,15 +97,20 @@ __all__ = [
     "Expression",
     "Family",
     "GraphError",
+    "Initialisation",
     "Layer",
     "Measures",
+    "Model",
+    "ModelError",
     "Node",
     "NodeSpec",
     "ParameterSpec",
     "PathLengths",
+    "Plan",
     "RnnlabError",
     "Signal",
     "Slots",
+    "State",
     "UnfoldedEdge",
     "UnfoldedGraph",
     "Witnesses",
@@ -97,13 +123,16 @@ __all__ = [
     "find_connections",
     "fit_units",
     "fold",
+    "from_torch",
     "load_architecture",
     "load_graph",
+    "load_model",
     "measure",
     "named_cell",
     "named_graph",
     "nonlinearity",
     "path_lengths",
+    "plan",
     "plus",
     "predict",
     "recurrent_depth",
@@ -118,3 +147,9 @@ __all__ = [
     "tanh",
     "unfold",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module 'rnnlab' has no attribute {name!r}")
+    return getattr(importlib.import_module(_ON_DEMAND[name]), name)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from rnnlab.architecture.cells import CELLS, Cell
-from rnnlab.architecture.files import find_connections
+from rnnlab.architecture.files import find_architecture, find_connections
 from rnnlab.errors import RnnlabError
 from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
 from rnnlab.graph.directions import one_direction
@@ -91,6 +91,9 @@ def measure_command(
     direction: Annotated[
         Direction | None, typer.Option(help="Of a bidirectional network, the half to measure.", show_default=False)
     ] = None,
+    show_plan: Annotated[
+        bool, typer.Option("--plan", help="Show also how the network runs: what is hoisted, what recurs.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure depth and reach through time exactly, with proofs.
@@ -101,6 +104,10 @@ def measure_command(
     graph = find_connections(architecture)
     measures = measure(graph if direction is None else one_direction(graph, direction.value))
     print(json.dumps(measures.to_json(), indent=2) if as_json else measures)
+    if show_plan and not as_json:
+        from rnnlab.engine.plan import plan
+
+        print(plan(find_architecture(architecture, input_size=1, output_size=1, units=1)))
 
 
 @app.command("draw")

@@ -24,7 +24,7 @@ def test_list_shows_every_name_with_its_measures(capsys) -> None:
     assert set(CELLS) < set(rows)
     assert rows["td"][:4] == ["1", "2", "3", "1"]
     assert rows["fig1a"][:4] == ["2", "3/2", "7/2", "2"]
-    assert rows["lstm"][:6] == ["i", "f", "g", "o", "h", "c"]
+    assert rows["lstm"][:6] == ["i", "f", "o", "g", "h", "c"]
 
 
 def test_list_as_json_holds_every_example(capsys) -> None:
@@ -47,7 +47,7 @@ def test_list_as_json_holds_every_example(capsys) -> None:
     assert cell == {
         "name": "lstm-edges",
         "summary": "long short-term memory, a forget gate for each edge that carries state [Z41]",
-        "gates": ["i", "g", "o"],
+        "gates": ["g", "i", "o"],
         "edge_gates": ["f"],
         "state": ["h", "c"],
     }

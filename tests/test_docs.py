@@ -5,10 +5,12 @@ import doctest
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rnnlab import CELLS
 from rnnlab.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -27,9 +29,12 @@ def named(paths: list[Path]) -> list:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch) -> Path:
+def folder(tmp_path: Path, monkeypatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    cells = dict(CELLS)
+    yield tmp_path
+    CELLS.clear()  # a page may register a cell of its own
+    CELLS.update(cells)
 
 
 # the examples of the reference are those of the docstrings, which run where they stand

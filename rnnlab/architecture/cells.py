@@ -196,7 +196,7 @@ CELLS: dict[str, Cell] = {
         ),
         Cell(
             "gru-cudnn",
-            gates=("r", "u", "c", "n"),
+            gates=("c", "r", "u", "n"),
             update=_gru_cudnn,
             gate_bias=("u",),
             carry_gates=("n",),
@@ -205,7 +205,7 @@ CELLS: dict[str, Cell] = {
         ),
         Cell(
             "lstm",
-            gates=("i", "f", "g", "o"),
+            gates=("i", "f", "o", "g"),
             update=_lstm,
             state=("h", "c"),
             carries=("c",),
@@ -214,7 +214,7 @@ CELLS: dict[str, Cell] = {
         ),
         Cell(
             "lstm-edges",
-            gates=("i", "g", "o"),
+            gates=("g", "i", "o"),
             update=_lstm_edges,
             state=("h", "c"),
             carries=("c",),

@@ -102,6 +102,28 @@ def in_order(outputs: Iterable[Expression]) -> list[Expression]:
     return list(order.values())
 
 
+def rewritten(
+    outputs: Mapping[str, Expression], substitute: Callable[[Expression], Expression | None]
+) -> dict[str, Expression]:
+    """The same formulas with some expressions replaced, and with one object for all that compute the same.
+
+    >>> x = named("x")
+    >>> twice = {"y": tanh(x) + tanh(named("x"))}
+    >>> print(rewritten(twice, lambda each: named("t") if each.operation == "tanh" else None)["y"])
+    (t + t)
+    """
+    made: dict[int, Expression] = {}
+    alike: dict[Any, Expression] = {}
+    for expression in in_order(outputs.values()):
+        new = substitute(expression)
+        if new is None:
+            arguments = tuple(made[id(argument)] for argument in expression.arguments)
+            new = Expression(expression.operation, arguments, expression.name, expression.number)
+        key = (new.operation, tuple(map(id, new.arguments)), new.name, new.number)
+        made[id(expression)] = alike.setdefault(key, new)
+    return {name: made[id(output)] for name, output in outputs.items()}
+
+
 def evaluate(
     outputs: Mapping[str, Expression], inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
 ) -> dict[str, Any]:

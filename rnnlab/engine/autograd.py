@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -52,9 +51,12 @@ class _CpuFunction(torch.autograd.Function):
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
         run = CpuRun(program, parameters, {key: _time_first(value) for key, value in inputs.items()}, state, first_step)
         run.forward()
-        ctx.run, ctx.names = run, names
         outputs = [*run.outputs().values(), *run.final_state().values()]
-        results = tuple(torch.from_numpy(np.ascontiguousarray(_time_first(value))) for value in outputs)
+        results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
+        if any(ctx.needs_input_grad):
+            ctx.run, ctx.names = run, names
+        else:
+            run.close()
         ctx.mark_non_differentiable(*(result for result in results if not result.dtype.is_floating_point))
         return results
 
@@ -73,12 +75,14 @@ class _CpuFunction(torch.autograd.Function):
         dparameters = run.backward(doutputs, dfinal, with_inputs=with_inputs)
         dinputs = run.input_gradients() if with_inputs else {}
         dstate = run.state_gradients()
-        return (
+        results = (
             *(None, None, None),
             *(_tensor(dparameters.get(name)) for name in names.parameters),
             *(_tensor(dinputs.get(name), swap=True) for name in names.inputs),
             *(_tensor(dstate.get(part), swap=True) for part in names.parts),
         )
+        run.close()
+        return results
 
 
 def _time_first(array: Any) -> Any:
@@ -89,4 +93,5 @@ def _time_first(array: Any) -> Any:
 def _tensor(array: Any, *, swap: bool = False) -> Tensor | None:
     if array is None:
         return None
-    return torch.from_numpy(np.ascontiguousarray(_time_first(array) if swap else array))
+    # a copy where it is a view of an array that will be used again
+    return torch.from_numpy(_time_first(array).copy() if swap else array)

@@ -1,10 +1,10 @@
 """A cell compiled for the loop over time: activation of the gates, update, and both backward."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rnnlab.architecture.cells import Cell, Formulas
-from rnnlab.architecture.expressions import Expression, gradients, in_order, named
+from rnnlab.architecture.expressions import Expression, gradients, in_order, named, rewritten
 from rnnlab.engine.elementwise import Choice, Program, compile_program
 
 _ACTIVATIONS = ("sigmoid", "tanh", "relu", "nonlinearity")
@@ -30,34 +30,47 @@ class CellProgram(NamedTuple):
     late_activations: tuple[Activation, ...]  # of gates that wait for the second product
     update: Program  # gates, carried, depth -> new state
     reset: Program | None  # gates, carried -> what the second product multiplies
-    backward: Program  # the same and the gradients of the new state -> gradients of gates, carried, depth
+    backward: Program  # the same, slopes, kept state, gradients of the new state -> gradients of gates, carried, depth
     reset_backward: Program | None  # gradient of what was multiplied -> gradients of gates and carried
     is_activation_only: bool  # the new state is the activated gate itself
 
 
-def compile_cell(cell: Cell, num_carries: int, choice: Choice) -> CellProgram:
-    """The programs of a cell with that many carry edges, for one nonlinearity or a choice for each member."""
+def compile_cell(cell: Cell, num_carries: int, choice: Choice, kept: Sequence[str] = ()) -> CellProgram:
+    """The programs of a cell with that many carry edges, for one nonlinearity or a choice for each member.
+
+    The values of the parts of the new state in `kept` are at hand in the backward pass, and not computed again.
+    """
     gates = cell.gate_names(num_carries)
     formulas = cell.formulas(max(1, num_carries))
     operations = _gate_operations(formulas, gates)
-    formulas = Formulas(
-        {part: _activated(value, operations) for part, value in formulas.new_state.items()},
-        None if formulas.reset is None else _activated(formulas.reset, operations),
-    )
-    early = [gate for gate in gates if gate not in cell.reset_gates]
+    reset = {} if formulas.reset is None else {"reset": formulas.reset}
+    activated = rewritten({**formulas.new_state, **reset}, lambda each: _activated_gate(each, operations))
+    new_state = {part: activated[part] for part in formulas.new_state}
     inputs = [f"gate {gate}" for gate in gates]
     inputs += [f"carried {part} {number}" for number in range(num_carries) for part in cell.carries]
     inputs += ["depth"] if cell.has_depth_input else []
+    slopes = [f"slope {gate}" for gate in gates]
+    backward = _backward(new_state, [*inputs, *slopes], operations, kept)
     return CellProgram(
         gates,
-        _grouped(gates, early, operations),
+        _grouped(gates, [gate for gate in gates if gate not in cell.reset_gates], operations),
         _grouped(gates, cell.reset_gates, operations),
-        compile_program(formulas.new_state, inputs, choice),
-        None if formulas.reset is None else compile_program({"reset": formulas.reset}, inputs, choice),
-        _backward(formulas.new_state, inputs, operations, choice),
-        None if formulas.reset is None else _backward({"reset": formulas.reset}, inputs, operations, choice),
-        all(value.operation == "input" for value in formulas.new_state.values()) and set(operations) == set(gates),
+        compile_program(new_state, inputs, choice),
+        compile_program({"reset": activated["reset"]}, inputs, choice) if reset else None,
+        compile_program(backward, [*inputs, *slopes, *_names("state", kept), *_names("d", new_state)], choice),
+        compile_program(
+            _backward({"reset": activated["reset"]}, [*inputs, *slopes], operations, ()),
+            [*inputs, *slopes, "d reset"],
+            choice,
+        )
+        if reset
+        else None,
+        all(value.operation == "input" for value in new_state.values()) and set(operations) == set(gates),
     )
+
+
+def _names(prefix: str, parts: Iterable[str]) -> list[str]:
+    return [f"{prefix} {part}" for part in parts]
 
 
 def _gate_operations(formulas: Formulas, gates: tuple[str, ...]) -> dict[str, str]:
@@ -74,54 +87,27 @@ def _gate_operations(formulas: Formulas, gates: tuple[str, ...]) -> dict[str, st
     return {gate: next(iter(used)) for gate, used in users.items() if len(used) == 1 and used < set(_ACTIVATIONS)}
 
 
-def _activated(output: Expression, operations: Mapping[str, str]) -> Expression:
-    """The formula in terms of activated gates: the nonlinearity of such a gate is the gate itself."""
-    made: dict[int, Expression] = {}
-    for expression in in_order([output]):
-        gate = expression.arguments[0].name.removeprefix("gate ") if expression.operation in _ACTIVATIONS else ""
-        if gate in operations and expression.arguments[0].operation == "input":
-            made[id(expression)] = made[id(expression.arguments[0])]
-            continue
-        arguments = tuple(made[id(argument)] for argument in expression.arguments)
-        made[id(expression)] = Expression(expression.operation, arguments, expression.name, expression.number)
-    return made[id(output)]
+def _activated_gate(expression: Expression, operations: Mapping[str, str]) -> Expression | None:
+    """The gate itself where an expression is the nonlinearity of a gate that is kept activated."""
+    if expression.operation not in _ACTIVATIONS or expression.arguments[0].operation != "input":
+        return None
+    (argument,) = expression.arguments
+    return named(argument.name) if argument.name.removeprefix("gate ") in operations else None
 
 
 def _backward(
-    outputs: Mapping[str, Expression], inputs: list[str], operations: Mapping[str, str], choice: Choice
-) -> Program:
+    outputs: Mapping[str, Expression], inputs: Sequence[str], operations: Mapping[str, str], kept: Sequence[str]
+) -> dict[str, Expression]:
     """Gradients of the inputs that the outputs depend on, through the activations to the preactivations."""
-    leaves = [expression.name for expression in in_order(outputs.values()) if expression.operation == "input"]
-    shared = {name: named(name) for name in leaves}
-    merged = {name: _with_inputs(output, shared) for name, output in outputs.items()}
-    found = gradients(merged, shared)
+    leaves = {each.name: each for each in in_order(outputs.values()) if each.operation == "input"}
+    found = gradients(outputs, leaves)
     for name in found:
         gate = name.removeprefix("gate ")
         if name.startswith("gate ") and gate in operations:
-            found[name] = found[name] * _slope(shared[name], operations[gate])
+            found[name] = found[name] * named(f"slope {gate}")
     wanted = {f"d {name}": found[name] for name in inputs if name in found}
-    return compile_program(wanted, [*inputs, *(f"d {name}" for name in outputs)], choice)
-
-
-def _with_inputs(output: Expression, shared: Mapping[str, Expression]) -> Expression:
-    """The same formula with one object for each input, so that gradients of all its uses meet there."""
-    made: dict[int, Expression] = {}
-    for expression in in_order([output]):
-        if expression.operation == "input":
-            made[id(expression)] = shared[expression.name]
-        else:
-            arguments = tuple(made[id(argument)] for argument in expression.arguments)
-            made[id(expression)] = Expression(expression.operation, arguments, "", expression.number)
-    return made[id(output)]
-
-
-def _slope(value: Expression, operation: str) -> Expression:
-    """The derivative of a nonlinearity, from its value."""
-    if operation == "sigmoid":
-        return value * (1 - value)
-    if operation == "tanh":
-        return 1 - value * value
-    return Expression("step" if operation == "relu" else "slope", (value,))
+    at_hand = {id(outputs[part]): part for part in kept if outputs[part].operation != "input"}
+    return rewritten(wanted, lambda each: named(f"state {at_hand[id(each)]}") if id(each) in at_hand else None)
 
 
 def _grouped(gates: Sequence[str], chosen: Sequence[str], operations: Mapping[str, str]) -> tuple[Activation, ...]:

@@ -7,6 +7,7 @@ from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cell_program import CellProgram, compile_cell
 from rnnlab.engine.elementwise import Choice
 from rnnlab.engine.plan import Plan
+from rnnlab.engine.pool import Pool
 from rnnlab.graph.elements import NodeKey
 
 Part = tuple[str, str]
@@ -39,6 +40,7 @@ class NodeCode(NamedTuple):
     carries: tuple[tuple[EdgeSpec, tuple[Part, ...]], ...]
     depth: EdgeSpec | None
     state: tuple[Part, ...]  # in the order of the update's outputs
+    kept: tuple[Part, ...]  # parts whose values are what the update computed, nothing added
     shares_gates: bool  # the activated gate is the new state: one array serves both
 
 
@@ -48,6 +50,7 @@ class CpuProgram:
     def __init__(self, plan: Plan, choices: Mapping[NodeKey, Choice]) -> None:
         self.plan = plan
         self.architecture = plan.architecture
+        self.pool = Pool()
         self.codes = {
             node.key: self._code(node.key, choices) for node in plan.architecture.nodes if node.kind != "input"
         }
@@ -63,7 +66,9 @@ class CpuProgram:
         identities = tuple(edge for edge in architecture.incoming(key) if edge.transform == "identity")
         choice = choices.get(key, "tanh")
         cell = None if node.kind == "output" else architecture.cell(key)
-        program = None if cell is None else compile_cell(cell, len(carries), choice)
+        # what identity edges add is in the values too: these are then no longer what the cell computed
+        kept = () if cell is None else tuple(part for part in cell.state if not identities or part != cell.ports[0])
+        program = None if cell is None else compile_cell(cell, len(carries), choice, kept)
         return NodeCode(
             key=key,
             units=node.units,
@@ -77,6 +82,7 @@ class CpuProgram:
             carries=carries,
             depth=architecture.depth_edge(key),
             state=tuple((key[0], part) for part in program.update.outputs) if program else ((key[0], ""),),
+            kept=tuple((key[0], part) for part in kept),
             shares_gates=self._shares_gates(program, identities),
         )
 

@@ -15,7 +15,7 @@ import numpy as np
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cell_program import Activation
 from rnnlab.engine.cpu_program import CpuProgram, NodeCode, Part, Product
-from rnnlab.engine.elementwise import Array, Program, activate, run_program
+from rnnlab.engine.elementwise import Array, Program, activate, run_program, slope
 from rnnlab.engine.plan import Component
 from rnnlab.graph.elements import NodeKey
 
@@ -45,6 +45,7 @@ class CpuRun:
         self.dvalues: dict[Part, Array] = {}
         self.dgates: dict[NodeKey, Array] = {}
         self.dprojected: dict[EdgeSpec, Array] = {}
+        self.borrowed: list[Array] = []
 
     # ---------------------------------------------------------------- forward
 
@@ -80,6 +81,12 @@ class CpuRun:
         """Every node of a cyclic component at all its times, in the order of the slots."""
         period = self.architecture.period
         slots = self.plan.moments(component, self.T, self.first_step)
+        if len(steps) == 1 and period == 1 and len(slots) == self.T:  # one node, one step a slot
+            (step,) = steps.values()
+            times = [slot[0][1] for slot in slots]
+            for time in reversed(times) if backward else times:
+                step(time)
+            return
         for slot in reversed(slots) if backward else slots:
             for key, time in slot:
                 steps[key](time // period)
@@ -96,17 +103,27 @@ class CpuRun:
             if code.shares_gates:
                 self.gates[key] = self._rows(self.values, code.state[0], 0, self.T)
             else:
-                self.gates[key] = np.empty((*shape, code.num_gates * code.units), self.dtype)
+                self.gates[key] = self._borrow((*shape, code.num_gates * code.units))
             if code.program is not None and code.program.reset is not None:
-                self.resets[key] = np.empty((*shape, code.units), self.dtype)
+                self.resets[key] = self._borrow((*shape, code.units))
             for product in code.external + code.internal:
                 if product.has_projection:
-                    self.projected[product.edge] = np.empty((*shape, code.units), self.dtype)
+                    self.projected[product.edge] = self._borrow((*shape, code.units))
+
+    def _borrow(self, shape: tuple[int, ...]) -> Array:
+        array = self.program.pool.take(shape, self.dtype)
+        self.borrowed.append(array)
+        return array
+
+    def close(self) -> None:
+        """Give all arrays back; nothing may be asked of this run afterwards."""
+        self.program.pool.give(self.borrowed)
+        self.borrowed = []
 
     def _new_values(self, part: Part, units: int, is_tokens: bool) -> Array:
         before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
         shape = (self.P, before + self.T + after, self.B)
-        values = np.full(shape, -1, np.int64) if is_tokens else np.empty((*shape, units), self.dtype)
+        values = np.full(shape, -1, np.int64) if is_tokens else self._borrow((*shape, units))
         if part[0] in self.inputs:
             values[:, before : before + self.T] = self.inputs[part[0]]
         if self.state is not None and before:
@@ -288,6 +305,11 @@ class CpuRun:
         scratch = self._scratch(views[0], views[0].shape[-1])
         return lambda j: activate(operation, views[j], scratch, code.choice)
 
+    def _slope_stage(self, group: Activation, gates: Sequence[Array], slopes: Sequence[Array], code: NodeCode) -> Step:
+        columns = slice(group.first * code.units, group.last * code.units)
+        values, outs = _columns(gates, columns), _columns(slopes, columns)
+        return lambda j: slope(group.operation, values[j], outs[j], code.choice)
+
     def _reset_stages(
         self,
         code: NodeCode,
@@ -373,7 +395,8 @@ class CpuRun:
     def _allocate_gradients(self, doutputs: Mapping[str, Array], dfinal: Mapping[Part, Array]) -> None:
         for part, values in self.values.items():
             if values.dtype == self.dtype:
-                self.dvalues[part] = np.zeros_like(values)
+                self.dvalues[part] = self._borrow(values.shape)
+                self.dvalues[part].fill(0)
         for name, gradient in doutputs.items():
             self._rows(self.dvalues, (name, ""), 0, self.T)[...] = gradient
         for part, gradient in dfinal.items():
@@ -384,13 +407,10 @@ class CpuRun:
             if code.program is None:
                 self.dgates[key] = self._read(self.dvalues, code.state[0], 0, key)
             else:
-                self.dgates[key] = (
-                    np.empty_like(self.gates[key])
-                    if code.num_gates > 1
-                    else np.empty(self.gates[key].shape, self.dtype)
-                )
+                self.dgates[key] = self._borrow(self.gates[key].shape)
         for edge, values in self.projected.items():
-            self.dprojected[edge] = np.zeros_like(values)
+            self.dprojected[edge] = self._borrow(values.shape)
+            self.dprojected[edge].fill(0)
 
     def _dsource(self, product: Product) -> Array | None:
         """Where the gradient of what a dense edge multiplies is gathered; None where nobody asks for it."""
@@ -442,8 +462,14 @@ class CpuRun:
         assert code.program is not None
         gates = views(self.gates[code.key])
         operands = self._operands(code, views, gates)
+        slopes = [self._scratch(dgates[0], dgates[0].shape[-1])] * len(dgates)
+        groups = code.program.activations + code.program.late_activations
+        stages = [self._slope_stage(group, gates, slopes, code) for group in groups]
+        operands += [_columns(slopes, slice(g * code.units, (g + 1) * code.units)) for g in range(code.num_gates)]
+        kept = [views(self._read(self.values, part, 0, code.key)) for part in code.kept]
         dstate = [views(self._read(self.dvalues, part, 0, code.key)) for part in code.state]
-        stages = [self._gradient_stage(code, views, code.program.backward, [*operands, *dstate], dgates, adds=False)]
+        inputs = [*operands, *kept, *dstate]
+        stages.append(self._gradient_stage(code, views, code.program.backward, inputs, dgates, adds=False))
         if code.program.reset_backward is None:
             return stages
         dresets = [self._scratch(dgates[0], code.units)] * len(dgates)
@@ -618,8 +644,17 @@ def _accumulate(gradients: dict[str, Array], name: str, gradient: Array) -> None
 
 
 def _in_turn(stages: Sequence[Step]) -> Step:
+    """One step of several stages, without a loop where there are few: this is the innermost Python of all."""
     if len(stages) == 1:
         return stages[0]
+    if len(stages) == 2:
+        first, second = stages
+
+        def two(j: int) -> None:
+            first(j)
+            second(j)
+
+        return two
 
     def step(j: int) -> None:
         for stage in stages:

@@ -48,12 +48,12 @@ def activate(operation: str, values: Array, scratch: Array, choice: Choice) -> N
     """A nonlinearity in place, on a whole group of gates at once."""
     if operation == "nonlinearity" and not isinstance(choice, str):
         np.tanh(values, scratch)
-        np.maximum(values, 0, values)
+        np.maximum(values, 0, out=values)
         np.copyto(values, scratch, where=~_like(choice, values))
         return
     operation = _chosen(operation, choice)
     if operation == "relu":
-        np.maximum(values, 0, values)
+        np.maximum(values, 0, out=values)
     elif operation == "tanh":
         np.tanh(values, values)
     else:  # sigmoid(x) = tanh(x / 2) / 2 + 1 / 2: numpy's tanh is vectorised, and no exponential overflows
@@ -61,6 +61,21 @@ def activate(operation: str, values: Array, scratch: Array, choice: Choice) -> N
         np.tanh(values, values)
         np.multiply(values, 0.5, values)
         np.add(values, 0.5, values)
+
+
+def slope(operation: str, values: Array, out: Array, choice: Choice) -> None:
+    """The derivative of a nonlinearity, from its values, on a whole group of gates at once."""
+    if operation == "nonlinearity" and not isinstance(choice, str):
+        _mixed_slope(values, out, choice)
+        return
+    operation = _chosen(operation, choice)
+    if operation == "relu":
+        np.heaviside(values, 0, out)
+    elif operation == "tanh":
+        _tanh_slope(values, out)
+    else:
+        np.subtract(1.0, values, out)
+        np.multiply(out, values, out)
 
 
 def compile_program(outputs: Mapping[str, Expression], inputs: Sequence[str], choice: Choice) -> Program:
@@ -136,7 +151,7 @@ class _Compiler:
         elif operation == "tanh":
             self.calls.append((np.tanh, arguments[0], None, out))
         elif operation == "relu":
-            self.calls.append((np.maximum, arguments[0], self._constant(0.0), out))
+            self.calls.append((_relu, arguments[0], None, out))
         elif operation == "sigmoid":
             half = self._constant(0.5)
             self.calls += [(np.multiply, arguments[0], half, out), (np.tanh, out, None, out)]
@@ -199,6 +214,10 @@ def _key(expression: Expression, keys: Mapping[int, Any]) -> Any:
 
 def _copy(x: Any, out: Array) -> None:
     np.copyto(out, x)
+
+
+def _relu(x: Array, out: Array) -> None:
+    np.maximum(x, 0, out=out)
 
 
 def _tanh_slope(y: Array, out: Array) -> None:

@@ -8,7 +8,7 @@ come from other components are hoisted. Components follow one another so that ea
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import networkx
 
@@ -91,7 +91,15 @@ class Plan:
 
     def moments(self, component: Component, num_steps: int, first_step: int = 0) -> list[list[Moment]]:
         """The nodes of a component at all times of a sequence that starts at `first_step`, slot after slot."""
-        return _moments(self, component, num_steps, first_step % self.architecture.period)
+        key = (component.nodes, num_steps, first_step % self.architecture.period)
+        if key not in self._moments:
+            self._moments[key] = _moments(self.architecture.period, component, *key[1:])
+        return self._moments[key]
+
+    @cached_property
+    def _moments(self) -> dict[tuple[tuple[NodeKey, ...], int, int], list[list[Moment]]]:
+        """What `moments` has found so far: a training run asks for the same length again and again."""
+        return {}
 
     def num_slots(self, num_steps: int) -> int:
         """How many sequential slots the cyclic components take, one after another."""
@@ -153,9 +161,7 @@ def _check_outputs(architecture: Architecture) -> None:
                 raise ArchitectureError(f"output {node.name!r} has no node {missing}: a model needs it at every step")
 
 
-@lru_cache(maxsize=256)
-def _moments(whole: Plan, component: Component, num_steps: int, first_step: int) -> list[list[Moment]]:
-    period = whole.architecture.period
+def _moments(period: int, component: Component, num_steps: int, first_step: int) -> list[list[Moment]]:
     by_slot: dict[int, list[Moment]] = {}
     for name, phase in component.nodes:
         for time in range((phase - first_step) % period, num_steps, period):

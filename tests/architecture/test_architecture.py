@@ -92,18 +92,18 @@ def test_cell_without_memory_carries_nothing() -> None:
 
 def test_lstm_edges_takes_several_carry_edges_and_a_gate_for_each() -> None:
     made = simple("lstm-edges", edge("h", "h", 3, carry=True))
-    assert made.gates(("h", 0)) == ("i", "g", "o", "f0")
+    assert made.gates(("h", 0)) == ("g", "i", "o", "f0")
     both = Architecture(
         [node("x", "input", 3), node("h", cell="lstm-edges")],
         [edge("x", "h"), edge("h", "h", 1, carry=True), edge("h", "h", 3, carry=True)],
     )
-    assert both.gates(("h", 0)) == ("i", "g", "o", "f0", "f1")
+    assert both.gates(("h", 0)) == ("g", "i", "o", "f0", "f1")
 
 
 def test_gru_of_cudnn_keeps_the_products_of_old_state_and_input_apart() -> None:
     made = simple("gru-cudnn")
     gates = {str(edge): made.edge_gates(edge) for edge in made.edges}
-    assert gates["x -[0]-> h"] == ("r", "u", "c")
+    assert gates["x -[0]-> h"] == ("c", "r", "u")
     assert gates["h -[1]-> h"] == ("r", "u", "n")
 
 

@@ -101,7 +101,7 @@ def test_lstm_with_a_gate_for_each_edge_is_the_authors() -> None:
     }
     assert carried("bu") == {"h1": ["h1 -[1]-> h1"], "h2": ["h1 -[0]-> h2", "h1 -[1]-> h2", "h2 -[1]-> h2"]}
     assert carried("skip-5") == {"h": ["h -[1]-> h", "h -[5]-> h"]}
-    assert build("bu:lstm-edges").gates(("h2", 0)) == ("i", "g", "o", "f0", "f1", "f2")
+    assert build("bu:lstm-edges").gates(("h2", 0)) == ("g", "i", "o", "f0", "f1", "f2")
 
 
 def test_names_of_graph_and_cell() -> None:
