@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from rnnlab.engine.cpu_arrays import CpuArrays
+from rnnlab.engine.cpu_backward import CpuBackward
+from rnnlab.engine.cpu_forward import forward
 from rnnlab.engine.cpu_program import CpuProgram, Part
-from rnnlab.engine.cpu_run import CpuRun
 from rnnlab.engine.state import State
 
 
@@ -49,8 +51,9 @@ class _CpuFunction(torch.autograd.Function):
     def forward(ctx: Any, program: CpuProgram, names: _Names, first_step: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         parameters, inputs, parts = names.split([tensor.detach().numpy() for tensor in tensors])
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
-        run = CpuRun(program, parameters, {key: _time_first(value) for key, value in inputs.items()}, state, first_step)
-        run.forward()
+        by_time = {key: _time_first(value) for key, value in inputs.items()}
+        run = CpuArrays(program, parameters, by_time, state, first_step)
+        forward(run)
         outputs = [*run.outputs().values(), *run.final_state().values()]
         results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
         if any(ctx.needs_input_grad):
@@ -63,7 +66,7 @@ class _CpuFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        run: CpuRun = ctx.run
+        run: CpuArrays = ctx.run
         names: _Names = ctx.names
         del ctx.run  # its arrays are large, and a second backward pass would find them changed
         outputs, final = run.outputs(), run.final_state()
@@ -72,9 +75,10 @@ class _CpuFunction(torch.autograd.Function):
         dfinal = {part: g for part, g in zip(final, arrived[len(outputs) :], strict=True) if g is not None}
         first = 3 + len(names.parameters)
         with_inputs = any(ctx.needs_input_grad[first : first + len(names.inputs)])
-        dparameters = run.backward(doutputs, dfinal, with_inputs=with_inputs)
-        dinputs = run.input_gradients() if with_inputs else {}
-        dstate = run.state_gradients()
+        way_back = CpuBackward(run)
+        dparameters = way_back.backward(doutputs, dfinal, with_inputs=with_inputs)
+        dinputs = way_back.input_gradients() if with_inputs else {}
+        dstate = way_back.state_gradients()
         results = (
             *(None, None, None),
             *(_tensor(dparameters.get(name)) for name in names.parameters),

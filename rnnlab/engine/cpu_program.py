@@ -15,12 +15,15 @@ Part = tuple[str, str]
 
 
 class Product(NamedTuple):
-    """A dense edge: what it reads, and which columns of its target's gates it adds to."""
+    """A dense edge: what it reads, and which of its target's gates it adds to.
+
+    A run pairs neighbouring gates of the matrix with the same number of neighbouring gates of the target.
+    """
 
     edge: EdgeSpec
     name: str  # of the matrix
     part: Part
-    runs: tuple[tuple[slice, slice], ...]  # columns of the matrix, columns of the gates
+    runs: tuple[tuple[slice, slice], ...]  # gates of the matrix, gates of the target
     reset_runs: tuple[tuple[slice, slice], ...]  # the same for the second product
     has_projection: bool
 
@@ -93,7 +96,6 @@ class CpuProgram:
 
     def _product(self, edge: EdgeSpec) -> Product:
         architecture = self.architecture
-        units = architecture.by_key[edge.target].units
         gates, fed = architecture.gates(edge.target), architecture.edge_gates(edge)
         is_hidden = architecture.by_key[edge.target].kind == "hidden"
         late = architecture.cell(edge.target).reset_gates if is_hidden and edge.carry else ()
@@ -101,18 +103,15 @@ class CpuProgram:
         reset = [(fed.index(gate), gates.index(gate)) for gate in late]
         name = edge.weights or architecture.edge_label(edge)
         part = (edge.source[0], edge.port or "")
-        return Product(edge, name, part, _runs(columns, units), _runs(reset, units), architecture.has_projection(edge))
+        return Product(edge, name, part, _runs(columns), _runs(reset), architecture.has_projection(edge))
 
 
-def _runs(columns: Sequence[tuple[int, int]], units: int) -> tuple[tuple[slice, slice], ...]:
-    """Pairs of gate numbers as pairs of column ranges, neighbours joined."""
-    runs: list[list[int]] = []  # first column of the matrix, first of the gates, how many gates
+def _runs(columns: Sequence[tuple[int, int]]) -> tuple[tuple[slice, slice], ...]:
+    """Pairs of gate numbers as pairs of ranges, neighbours joined."""
+    runs: list[list[int]] = []  # first gate of the matrix, first of the target, how many
     for mine, theirs in columns:
         if runs and runs[-1][0] + runs[-1][2] == mine and runs[-1][1] + runs[-1][2] == theirs:
             runs[-1][2] += 1
         else:
             runs.append([mine, theirs, 1])
-    return tuple(
-        (slice(mine * units, (mine + count) * units), slice(theirs * units, (theirs + count) * units))
-        for mine, theirs, count in runs
-    )
+    return tuple((slice(mine, mine + count), slice(theirs, theirs + count)) for mine, theirs, count in runs)
