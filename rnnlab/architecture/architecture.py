@@ -104,8 +104,10 @@ class Architecture:
         return tuple(gate for gate in self.gates(edge.target) if gate not in skipped)
 
     def has_projection(self, edge: EdgeSpec) -> bool:
-        """Whether the value of a depth edge is mapped to the node's width first."""
-        return edge.role == "depth" and self.by_key[edge.source].units != self.by_key[edge.target].units
+        """Whether the value of a depth edge is mapped to the node's width first; tokens always are."""
+        source = self.by_key[edge.source]
+        is_vector = source.encoding == "values" and source.units == self.by_key[edge.target].units
+        return edge.role == "depth" and not is_vector
 
     def label(self, key: NodeKey) -> str:
         """How a node is written: `h`, or `h@1` where there are phases."""
@@ -246,21 +248,23 @@ class Architecture:
         for edge in self.edges:
             if edge.transform == "identity":
                 self._check_widths(edge, "adds its value unchanged")
+                if self.by_key[edge.source].encoding == "tokens":
+                    raise ArchitectureError(f"edge {edge} reads tokens, which are no vector to be added unchanged")
             if edge.carry and self.by_key[edge.target].kind != "hidden":
                 raise ArchitectureError(
                     f"edge {edge} carries state, but {edge.target[0]!r} is an output and keeps none"
                 )
-        self._check_inputs_and_outputs()
+        self._check_phases()
         self.parameters  # noqa: B018  # ties of different shapes are refused here
 
-    def _check_inputs_and_outputs(self) -> None:
+    def _check_phases(self) -> None:
         first: dict[str, NodeSpec] = {}
         for node in self.nodes:
             other = first.setdefault(node.name, node)
-            if node.kind == other.kind and (node.kind == "hidden" or node.units == other.units):
+            if (node.kind, node.units) == (other.kind, other.units):
                 continue
             raise ArchitectureError(
-                f"{node.name!r} must be one kind, and an input or output equally wide, in all phases; "
+                f"{node.name!r} must be one kind and equally wide in all phases; "
                 f"{self.label(other.key)} is {other.kind} with {other.units} units, "
                 f"{self.label(node.key)} is {node.kind} with {node.units}"
             )

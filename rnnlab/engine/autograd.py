@@ -58,6 +58,8 @@ class _CpuFunction(torch.autograd.Function):
         results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
         if any(ctx.needs_input_grad):
             ctx.run, ctx.names = run, names
+            ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
+            ctx.set_materialize_grads(False)
         else:
             run.close()
         ctx.mark_non_differentiable(*(result for result in results if not result.dtype.is_floating_point))
@@ -66,6 +68,7 @@ class _CpuFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        _ = ctx.saved_tensors  # raises if a tensor was changed since, or on a second backward pass
         run: CpuArrays = ctx.run
         names: _Names = ctx.names
         del ctx.run  # its arrays are large, and a second backward pass would find them changed

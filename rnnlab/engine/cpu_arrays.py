@@ -93,11 +93,15 @@ class CpuArrays:
         return values
 
     def clear_absent(self, part: Part, values: Array, before: int) -> None:
-        """Zeros at times at which no node of that name exists: nothing computes them, and a state shows them."""
-        period = self.architecture.period
-        for time in range(self.T) if period > 1 else ():
-            if (part[0], (self.first_step + time) % period) not in self.architecture.by_key:
-                values[:, before + time] = 0
+        """Zeros, or no tokens, at times at which the part does not exist: nothing computes them, a state shows them."""
+        for time in self.absent_times(part, -before, self.T):
+            values[:, before + time] = 0 if values.dtype == self.dtype else -1
+
+    def absent_times(self, part: Part, start: int, stop: int) -> list[int]:
+        """The times at which no node of that name exists, or none whose state has the part."""
+        if self.architecture.period == 1:
+            return []
+        return [time for time in range(start, stop) if not self.plan.exists(*part, self.first_step + time)]
 
     def initial_name(self, part: Part, time: int) -> str | None:
         """The parameter that stands for a value before the first step, if it is learned and the node exists then."""
@@ -128,8 +132,8 @@ class CpuArrays:
         return self.read(self.values, product.part, product.edge.delay, product.edge.target)
 
     def is_tokens(self, product: Product) -> bool:
-        """Whether an edge reads integers, which take rows of its matrix."""
-        return self.values[product.part].dtype != self.dtype
+        """Whether what an edge multiplies are integers, which take rows of its matrix."""
+        return not product.has_projection and self.values[product.part].dtype != self.dtype
 
     def columns(self, name: str, code: NodeCode) -> Array:
         """A matrix with its gates apart, a view [P, rows, gates, N]."""
@@ -255,3 +259,10 @@ def dot_into(source: Array, matrix: Array, out: Array) -> None:
         np.dot(source, matrix, out=out.reshape(-1, out.shape[-1]))
     else:
         out[...] = (source @ matrix).reshape(out.shape)
+
+
+def token_rows(tokens: Array, matrix: Array) -> Array:
+    """The rows of a matrix that tokens take; -1 is no token and takes zeros."""
+    rows = matrix[np.maximum(tokens, 0)]
+    rows[tokens < 0] = 0
+    return rows

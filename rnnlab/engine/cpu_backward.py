@@ -72,9 +72,8 @@ class CpuBackward:
         for name, gradient in doutputs.items():
             self.arrays.rows(self.dvalues, (name, ""), 0, self.arrays.T)[...] = gradient
         for part, gradient in dfinal.items():
-            depth = self.arrays.plan.histories[part]
-            rows = self.arrays.rows(self.dvalues, part, self.arrays.T - depth, self.arrays.T)
-            rows += gradient
+            if part in self.dvalues:  # tokens have no gradient
+                self._add_final(part, gradient)
         for key, code in self.arrays.program.codes.items():
             if code.program is None:
                 self.dgates[key] = self.arrays.read(self.dvalues, code.state[0], 0, key)
@@ -84,6 +83,14 @@ class CpuBackward:
         for edge, values in self.arrays.projected.items():
             self.dprojected[edge] = self.arrays.borrow(values.shape)
             self.dprojected[edge].fill(0)
+
+    def _add_final(self, part: Part, gradient: Array) -> None:
+        """The gradient of the final state, which holds zeros where the part does not exist."""
+        start = self.arrays.T - self.arrays.plan.histories[part]
+        rows = self.arrays.rows(self.dvalues, part, start, self.arrays.T)
+        rows += gradient
+        for time in self.arrays.absent_times(part, start, self.arrays.T):
+            rows[:, time - start] = 0
 
     def _dsource(self, product: Product) -> Array | None:
         """Where the gradient of what a dense edge multiplies is gathered; None where nobody asks for it."""
@@ -256,7 +263,16 @@ class CpuBackward:
             if product.has_projection:
                 change = self.dprojected[product.edge]
                 source = self.arrays.read(self.arrays.values, product.part, product.edge.delay, code.key)
-                matrix = np.stack([flat(source[p]).T @ flat(change[p]) for p in range(self.arrays.P)])
+                width = source.shape[-1] if source.dtype == self.arrays.dtype else None
+                weights = self.arrays.parameters[f"{product.name} projection"]
+                matrix = np.stack(
+                    [
+                        flat(source[p]).T @ flat(change[p])
+                        if width
+                        else _gathered_rows(source[p].reshape(-1), flat(change[p]), weights.shape[1])
+                        for p in range(self.arrays.P)
+                    ]
+                )
                 _accumulate(gradients, f"{product.name} projection", matrix)
                 _accumulate(gradients, f"{product.name} projection bias", change.sum(axis=(1, 2)))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from rnnlab.engine.cpu_arrays import CpuArrays, Step, Views, all_times, dot_into, flat
+from rnnlab.engine.cpu_arrays import CpuArrays, Step, Views, all_times, dot_into, flat, token_rows
 from rnnlab.engine.cpu_program import NodeCode, Product
 from rnnlab.engine.cpu_stages import (
     activation_stage,
@@ -21,9 +21,7 @@ from rnnlab.engine.cpu_stages import (
 from rnnlab.engine.elementwise import Array
 
 
-def forward(
-    arrays: CpuArrays,
-) -> None:
+def forward(arrays: CpuArrays) -> None:
     """Fill `values` and `gates` for all time steps."""
     arrays.allocate()
     for component in arrays.plan.components:
@@ -64,7 +62,10 @@ def project(arrays: CpuArrays, product: Product) -> None:
     weights = arrays.parameters[f"{product.name} projection"]
     bias = arrays.parameters[f"{product.name} projection bias"]
     for p in range(arrays.P):
-        dot_into(flat(value[p]), weights[p], arrays.projected[product.edge][p])
+        if value.dtype == arrays.dtype:
+            dot_into(flat(value[p]), weights[p], arrays.projected[product.edge][p])
+        else:
+            arrays.projected[product.edge][p] = token_rows(value[p], weights[p])
     arrays.projected[product.edge] += bias[:, None, None]
 
 
@@ -72,10 +73,8 @@ def add_products(arrays: CpuArrays, gates: Array, product: Product, code: NodeCo
     """Add the product of an edge from another component, at all times at once."""
     source, columns = arrays.source(product), arrays.columns(product.name, code)
     for p, mine, theirs in gate_pairs(arrays, product.runs):
-        if arrays.is_tokens(product):  # tokens take rows; -1 is no token
-            rows = columns[p][:, mine][np.maximum(source[p], 0)]
-            rows[source[p] < 0] = 0
-            gates[p, theirs] += rows
+        if arrays.is_tokens(product):
+            gates[p, theirs] += token_rows(source[p], columns[p][:, mine])
         else:
             gates[p, theirs] += (flat(source[p]) @ columns[p][:, mine]).reshape(gates.shape[2:])
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.cells import NONLINEARITIES
 from rnnlab.engine.autograd import run_cpu
 from rnnlab.engine.cpu_program import CpuProgram
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
@@ -58,6 +59,12 @@ class Model(nn.Module):
         self.population = population
         self.path = path
         self.nonlinearity = _per_member(nonlinearity, population or 1, "nonlinearity")
+        if wrong := set(self.nonlinearity or ()) - set(NONLINEARITIES):
+            raise ModelError(f"nonlinearity is tanh or relu, got {', '.join(map(repr, wrong))}")
+        for kind in ("input", "output"):
+            if all(node.kind != kind for node in architecture.nodes):
+                raise ModelError(f"a model needs an {kind}, and the architecture has none")
+        _plan(architecture)  # refuses an output that is absent at a phase
         members = _per_member(initialisation or Initialisation(), population or 1, "initialisation")
         assert members is not None
         arrays = initial_arrays(architecture, members, generator)
@@ -112,6 +119,8 @@ class Model(nn.Module):
     def _inputs(self, x: Tensor | Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The inputs by name, [P, B, T, N], checked."""
         nodes = {node.name: node for node in self.architecture.nodes if node.kind == "input"}
+        if not isinstance(x, Tensor | Mapping):
+            raise ModelError(f"x must be a tensor, or a tensor for each input by name, got {type(x).__name__}")
         given = self._split(x) if isinstance(x, Tensor) else dict(x)
         if set(given) != set(nodes):
             raise ModelError(f"the network has the inputs {', '.join(nodes)}, got {', '.join(given)}")
@@ -165,8 +174,10 @@ class Model(nn.Module):
                 "the network reads the future (an edge has a negative delay): its sequences cannot be continued"
             )
         size = next(iter(inputs.values())).shape[:2]
-        wanted = {part: (*size, depth) for part, depth in self.plan.histories.items() if depth}
-        found = {part: tuple(value.shape[:3]) for part, value in state.values.items()}
+        widths = {node.name: () if node.encoding == "tokens" else (node.units,) for node in self.architecture.nodes}
+        depths = self.plan.histories.items()
+        wanted = {part: (*size, depth, *widths[part[0]]) for part, depth in depths if depth}
+        found = {part: tuple(value.shape) for part, value in state.values.items()}
         if wanted != found:
             raise ModelError(f"the state is of another network or batch: wanted {wanted}, got {found}")
 
@@ -207,19 +218,32 @@ def load_model(path: str | Path) -> Model:
         raise ModelError(f"cannot read a model from {path}: {error}") from error
     if metadata.get("format") != "rnnlab model 1":
         raise ModelError(f"{path} holds no rnnlab model: its metadata has format {metadata.get('format')!r}")
-    model = Model(
-        Architecture.from_json(json.loads(metadata["architecture"])),
-        generator=torch.Generator().manual_seed(0),
-        population=json.loads(metadata["population"]),
-        nonlinearity=json.loads(metadata["nonlinearity"]),
-    )
+    model = _model_of(metadata, path)
     wanted = {name: tuple(value.shape) for name, value in model.arrays.items()}
-    found = {name: tuple(value.shape) for name, value in tensors.items()}
+    found = {name: tuple(value.shape) for name, value in tensors.items() if value.dtype.is_floating_point}
     if wanted != found:
         names = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
         raise ModelError(f"{path}: arrays that do not fit the architecture: {', '.join(names)}")
+    model = model.to(next(iter(tensors.values())).dtype)
     model.load_state_dict({f"arrays.{name}": value for name, value in tensors.items()})
-    return model.to(next(iter(tensors.values())).dtype)
+    return model
+
+
+def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:
+    """The model that a file's metadata describe, its numbers still to come."""
+    try:
+        read = {key: json.loads(metadata[key]) for key in ("architecture", "population", "nonlinearity")}
+    except (KeyError, ValueError) as error:
+        raise ModelError(f"{path}: its metadata are incomplete or garbled: {error}") from error
+    population, nonlinearity = read["population"], read["nonlinearity"]
+    if not (population is None or type(population) is int) or not (nonlinearity is None or type(nonlinearity) is list):
+        raise ModelError(f"{path}: population {population!r} or nonlinearity {nonlinearity!r} makes no sense")
+    return Model(
+        Architecture.from_json(read["architecture"]),
+        generator=torch.Generator().manual_seed(0),
+        population=population,
+        nonlinearity=nonlinearity,
+    )
 
 
 def _tokens(x: Tensor, size: int) -> Tensor:

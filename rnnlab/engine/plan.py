@@ -79,6 +79,13 @@ class Plan:
                 found[key] = max(found.get(key, 0), -edge.delay)
         return found
 
+    def exists(self, name: str, part: str, step: int) -> bool:
+        """Whether at that step there is a node of that name whose state has the part."""
+        node = self.architecture.by_key.get((name, step % self.architecture.period))
+        if node is None:
+            return False
+        return part in self.architecture.cell(node.key).state if node.kind == "hidden" else part == ""
+
     @property
     def can_stream(self) -> bool:
         """Whether a sequence may be cut and continued: nothing reads the future."""

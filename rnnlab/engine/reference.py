@@ -118,13 +118,8 @@ class _Run:
         return sums
 
     def _products(self, edge: EdgeSpec, value: Tensor) -> dict[str, Tensor]:
-        """A value times the matrix of an edge, gate by gate; tokens take rows of the matrix."""
-        matrix = self.parameters[edge.weights or self.architecture.edge_label(edge)]
-        if value.dtype.is_floating_point:
-            product = value @ matrix
-        else:
-            members = torch.arange(matrix.shape[0], device=matrix.device)[:, None]
-            product = matrix[members, value.clamp(min=0)] * (value >= 0)[..., None]
+        """A value times the matrix of an edge, gate by gate."""
+        product = _product(value, self.parameters[edge.weights or self.architecture.edge_label(edge)])
         units = self.architecture.by_key[edge.target].units
         return dict(zip(self.architecture.edge_gates(edge), product.split(units, dim=-1), strict=True))
 
@@ -134,7 +129,7 @@ class _Run:
         if not self.architecture.has_projection(edge):
             return value
         name = f"{edge.weights or self.architecture.edge_label(edge)} projection"
-        return value @ self.parameters[name] + self.parameters[f"{name} bias"][:, None, :]
+        return _product(value, self.parameters[name]) + self.parameters[f"{name} bias"][:, None, :]
 
     def _added(self, key: NodeKey, time: int) -> Tensor | float:
         """What identity edges add after the nonlinearity."""
@@ -148,9 +143,14 @@ class _Run:
         node = self.architecture.by_key[name, (self.first_step + time) % self.architecture.period]
         if time < 0 and self.state is not None:
             return self.state.at(name, part, time)
-        if time < 0 and node.kind != "input" and node.initial == "learned":
-            label = self.architecture.label(node.key)
-            return self.parameters[f"{label} initial {part}".rstrip()][:, None, :].expand(*self.size, -1)
+        initial = f"{self.architecture.label(node.key)} initial {part}".rstrip()
+        if time < 0 and initial in self.parameters:
+            return self.parameters[initial][:, None, :].expand(*self.size, -1)
+        return self._nothing(name)
+
+    def _nothing(self, name: str) -> Tensor:
+        """What is read where there is no value: zeros, or no token."""
+        node = next(node for node in self.architecture.nodes if node.name == name)
         if node.encoding == "tokens":
             return torch.full(self.size, -1, dtype=torch.long, device=self.like.device)
         return self.like.new_zeros(*self.size, node.units)
@@ -160,17 +160,14 @@ class _Run:
         kept: dict[tuple[str, str], Tensor] = {}
         for (name, part), depth in plan.histories.items():
             if depth:
-                times = range(self.num_steps - depth, self.num_steps)
-                kept[name, part] = torch.stack([self._kept(name, part, time) for time in times], dim=2)
+                values = [
+                    self.read(name, part, time)
+                    if plan.exists(name, part, self.first_step + time)
+                    else self._nothing(name)
+                    for time in range(self.num_steps - depth, self.num_steps)
+                ]
+                kept[name, part] = torch.stack(values, dim=2)
         return State(self.first_step + self.num_steps, kept)
-
-    def _kept(self, name: str, part: str, time: int) -> Tensor:
-        """A value for the state; zeros at times at which the node does not exist."""
-        phase = (self.first_step + time) % self.architecture.period
-        if (name, phase) in self.architecture.by_key:
-            return self.read(name, part, time)
-        widths = [node.units for node in self.architecture.nodes if node.name == name]
-        return self.like.new_zeros(*self.size, widths[0])
 
     def _functions(self, key: NodeKey) -> Functions:
         use_relu = self.use_relu[key]
@@ -180,3 +177,11 @@ class _Run:
             "relu": torch.relu,
             "nonlinearity": lambda x: torch.where(use_relu, torch.relu(x), torch.tanh(x)),
         }
+
+
+def _product(value: Tensor, matrix: Tensor) -> Tensor:
+    """A vector times a matrix, or for tokens rows of the matrix; -1 is no token."""
+    if value.dtype.is_floating_point:
+        return value @ matrix
+    members = torch.arange(matrix.shape[0], device=matrix.device)[:, None]
+    return matrix[members, value.clamp(min=0)] * (value >= 0)[..., None]

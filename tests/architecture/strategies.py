@@ -40,11 +40,12 @@ def architectures(draw: st.DrawFn) -> Architecture:
         )
         for key, (name, phase) in renamed.items()
     ]
+    tokens = {node.key for node in nodes if node.encoding == "tokens"}
     specs = [EdgeSpec(source=edge.source, target=edge.target, delay=edge.delay) for edge in edges]
     specs += [
         EdgeSpec(source=edge.source, target=edge.target, delay=edge.delay, transform="identity")
         for edge in edges
-        if units[edge.source[0]] == units[edge.target[0]] and draw(st.booleans())
+        if units[edge.source[0]] == units[edge.target[0]] and edge.source not in tokens and draw(st.booleans())
     ]
     made = Architecture(nodes, specs, graph.period)
     return tied_over_phases(made) if draw(st.booleans()) else made

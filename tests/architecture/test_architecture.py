@@ -227,5 +227,5 @@ def test_carried_state_must_be_as_wide_as_the_node() -> None:
 @pytest.mark.parametrize("other", [node("x", "input", 4, phase=1), node("x", cell="tanh", phase=1, units=3)])
 def test_input_is_the_same_in_all_phases(other: NodeSpec) -> None:
     hidden = node("h", cell="tanh")
-    with pytest.raises(ArchitectureError, match=r"'x' must be one kind, .* x@0 is input with 3 units"):
+    with pytest.raises(ArchitectureError, match=r"'x' must be one kind and equally wide .* x@0 is input with 3 units"):
         Architecture([X, other, hidden], [edge("x@0", "h@0"), edge("h@0", "h@0", 2)], period=2)

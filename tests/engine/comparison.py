@@ -1,0 +1,289 @@
+"""Runs the reference and a fast path on the same numbers, and raises where they differ."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rnnlab import Architecture
+from rnnlab.engine.model import Model
+from rnnlab.engine.state import State
+
+Results = dict[str, Tensor]
+"""Everything a run produces: outputs, final state and gradients, each under a name that an error can show."""
+
+
+class Tolerance(NamedTuple):
+    """How far an array may be from the reference: `relative` times its largest number, or `absolute`."""
+
+    relative: float
+    absolute: float
+    reason: str
+
+
+TOLERANCES: Mapping[torch.dtype, Tolerance] = {
+    # measured over the whole catalogue: 3e-14 and 7e-6 of the largest number
+    torch.float64: Tolerance(
+        1e-12,
+        1e-14,
+        "sums in another order: 1e-16 a term, some hundred terms, and up to 65 steps that carry errors on",
+    ),
+    torch.float32: Tolerance(
+        5e-5,
+        1e-6,
+        "against float64, so rounding itself counts: 6e-8 a term, some hundred terms, and up to 65 steps",
+    ),
+}
+
+
+class DifferenceError(AssertionError):
+    """A result that is not what the reference says; the message names it."""
+
+
+class Case(NamedTuple):
+    """The numbers of a comparison, all of them float32 numbers, whatever their dtype."""
+
+    architecture: Architecture
+    parameters: dict[str, Tensor]
+    inputs: dict[str, Tensor]
+    population: int | None
+    nonlinearity: tuple[str, ...] | None
+    weights: int  # seed of the weights of the loss
+    loss: tuple[str, ...]  # what the loss depends on: outputs, state
+    state: State | None
+
+
+def compare(
+    architecture: Architecture,
+    *,
+    num_steps: int,
+    population: int | None = None,
+    batch_size: int = 2,
+    nonlinearity: Sequence[str] | None = None,
+    steps_before: int = 0,
+    loss: tuple[str, ...] = ("outputs", "state"),
+    dtypes: Sequence[torch.dtype] = tuple(TOLERANCES),
+    seed: int = 0,
+) -> None:
+    """Check that the fast path computes what the reference does: outputs, final state, every gradient.
+
+    Args:
+        architecture: the network.
+        num_steps: T.
+        population: P, or None for a single network.
+        batch_size: B.
+        nonlinearity: one for each member, in place of what the cells say.
+        steps_before: how many steps came before; their state is passed in and its gradient compared.
+        loss: what the loss depends on.
+        dtypes: of the fast path; the reference always runs in float64.
+        seed: of all random numbers.
+
+    Raises:
+        DifferenceError: naming the first result that differs.
+    """
+    case = make_case(
+        architecture,
+        num_steps=num_steps,
+        population=population,
+        batch_size=batch_size,
+        nonlinearity=nonlinearity,
+        steps_before=steps_before,
+        loss=loss,
+        seed=seed,
+    )
+    reference = run(case, "reference", torch.float64)
+    for dtype in dtypes:
+        with poisoned_memory():
+            leave_nan_behind(case, dtype)
+            fast = run(case, "cpu", dtype)
+        check_equal(fast, reference, TOLERANCES[dtype], f"{dtype}")
+
+
+def make_case(
+    architecture: Architecture,
+    *,
+    num_steps: int,
+    population: int | None = None,
+    batch_size: int = 2,
+    nonlinearity: Sequence[str] | None = None,
+    steps_before: int = 0,
+    loss: tuple[str, ...] = ("outputs", "state"),
+    seed: int = 0,
+) -> Case:
+    """Random numbers for an architecture; matrices shrink what they multiply, so that errors do not grow with time."""
+    generator = torch.Generator().manual_seed(seed)
+    num_members = population or 1
+    parameters: dict[str, Tensor] = {}
+    for spec in architecture.parameters:
+        scale = 0.7 / spec.shape[0] ** 0.5 if len(spec.shape) == 2 else 0.4
+        parameters[spec.name] = scale * torch.randn(num_members, *spec.shape, generator=generator)
+    whole = random_inputs(architecture, num_members, batch_size, steps_before + num_steps, generator)
+    case = Case(
+        architecture,
+        parameters,
+        {name: value[:, :, steps_before:] for name, value in whole.items()},
+        population,
+        None if nonlinearity is None else tuple(nonlinearity),
+        seed + 1,
+        loss,
+        None,
+    )
+    if steps_before:
+        before = {name: value[:, :, :steps_before] for name, value in whole.items()}
+        with torch.no_grad():
+            _, state = build(case, "reference", torch.float32)(_as_model_wants(before, population))
+        case = case._replace(state=state)
+    return case
+
+
+def random_inputs(
+    architecture: Architecture, num_members: int, batch_size: int, num_steps: int, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """For each input by name numbers [P, B, T, N], or tokens [P, B, T]."""
+    inputs: dict[str, Tensor] = {}
+    for node in architecture.nodes:
+        if node.kind == "input" and node.name not in inputs:
+            shape = (num_members, batch_size, num_steps)
+            if node.encoding == "tokens":
+                inputs[node.name] = torch.randint(node.units, shape, generator=generator)
+            else:
+                inputs[node.name] = torch.randn(*shape, node.units, generator=generator)
+    return inputs
+
+
+def build(case: Case, path: str, dtype: torch.dtype) -> Model:
+    """A model with the parameters of a case."""
+    model = Model(
+        case.architecture,
+        generator=torch.Generator().manual_seed(0),
+        population=case.population,
+        nonlinearity=case.nonlinearity,
+        path=path,
+    ).to(dtype)
+    set_parameters(model, case.parameters)
+    return model
+
+
+def set_parameters(model: Model, values: Mapping[str, Tensor]) -> None:
+    """Put numbers, by the names of the architecture and with P in front, into a model."""
+    with torch.no_grad():
+        for spec in model.architecture.parameters:
+            parameter(model, spec.name).copy_(values[spec.name])
+
+
+def parameter(model: Model, name: str) -> Tensor:
+    """A parameter by its name in the architecture."""
+    return model.arrays[name.replace(".", "\N{ONE DOT LEADER}")]
+
+
+def run(case: Case, path: str, dtype: torch.dtype) -> Results:
+    """Forward and backward of a case on one path, in one dtype."""
+    model = build(case, path, dtype)
+    inputs = {name: _leaf(value, dtype) for name, value in case.inputs.items()}
+    state = case.state
+    if state is not None:
+        state = State(state.step, {part: _leaf(value, dtype) for part, value in state.values.items()})
+    y, new_state = model(_as_model_wants(inputs, case.population), state)
+    results = {"outputs": y, **_named("state", new_state.values)}
+    seen = [value for name, value in results.items() if name.split(" ")[0] in case.loss]
+    random_loss(seen, case.weights).backward()
+    # what nothing depends on has no gradient in the one path, and may have zeros in the other
+    for spec in case.architecture.parameters:
+        results[f"gradient of {spec.name}"] = _gradient(parameter(model, spec.name))
+    results |= _named("gradient of input", {name: _gradient(x) for name, x in inputs.items() if x.requires_grad})
+    if state is not None:
+        given = {part: _gradient(value) for part, value in state.values.items() if value.requires_grad}
+        results |= _named("gradient of state", given)
+    return {name: value.detach() for name, value in results.items()}
+
+
+def random_loss(values: Sequence[Tensor], seed: int) -> Tensor:
+    """The sum of all numbers, each with a random weight of its own, so that no two gradients cancel by chance."""
+    generator = torch.Generator().manual_seed(seed)
+    return sum(
+        ((value * torch.randn(value.shape, generator=generator).to(value.dtype)).sum() for value in values),
+        start=torch.zeros(()),
+    )
+
+
+def check_equal(found: Results, wanted: Results, tolerance: Tolerance, where: str) -> None:
+    """Raise for the first result that differs by more than the tolerance, is not finite, or has another shape."""
+    if found.keys() != wanted.keys():
+        raise DifferenceError(f"{where}: {sorted(found.keys() ^ wanted.keys())} are in one of the two only")
+    for name, value in found.items():
+        if value.shape != wanted[name].shape:
+            raise DifferenceError(f"{where}, {name}: shape {list(value.shape)}, not {list(wanted[name].shape)}")
+        if not value.numel():
+            continue
+        expected = wanted[name].double()
+        error = (value.double() - expected).abs().max().item()
+        allowed = tolerance.absolute + tolerance.relative * expected.abs().max().item()
+        if not error <= allowed:  # NaN is not
+            raise DifferenceError(f"{where}, {name}: off by {error:.3g}, allowed is {allowed:.3g} ({tolerance.reason})")
+
+
+@contextmanager
+def poisoned_memory() -> Iterator[None]:
+    """New arrays that nobody has written to hold NaN, or for integers a number that is no index."""
+    numpy_names, torch_names = ("empty", "empty_like"), ("empty", "empty_like", "empty_strided")
+    patches = [mock.patch.object(np, name, _poisoned_array(getattr(np, name))) for name in numpy_names]
+    patches += [mock.patch.object(torch, name, _poisoned_tensor(getattr(torch, name))) for name in torch_names]
+    patches.append(mock.patch.object(Tensor, "new_empty", _poisoned_tensor(Tensor.new_empty)))
+    for patch in patches:
+        patch.start()
+    try:
+        yield
+    finally:
+        for patch in reversed(patches):
+            patch.stop()
+
+
+def leave_nan_behind(case: Case, dtype: torch.dtype) -> None:
+    """Run the case with NaN for every parameter: arrays that a path keeps and uses again then hold NaN as well."""
+    poisoned = {name: torch.full_like(value, torch.nan) for name, value in case.parameters.items()}
+    with np.errstate(all="ignore"):
+        run(case._replace(parameters=poisoned), "cpu", dtype)
+
+
+def _poisoned_array(make: Callable[..., Any]) -> Callable[..., Any]:
+    def poisoned(*arguments: Any, **options: Any) -> Any:
+        array = make(*arguments, **options)
+        if array.dtype.kind in "fiu":
+            array.fill(np.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max)
+        return array
+
+    return poisoned
+
+
+def _poisoned_tensor(make: Callable[..., Any]) -> Callable[..., Any]:
+    def poisoned(*arguments: Any, **options: Any) -> Any:
+        tensor = make(*arguments, **options)
+        if tensor.dtype != torch.bool:
+            with torch.no_grad():
+                tensor.fill_(torch.nan if tensor.dtype.is_floating_point else torch.iinfo(tensor.dtype).max)
+        return tensor
+
+    return poisoned
+
+
+def _as_model_wants(inputs: Mapping[str, Tensor], population: int | None) -> dict[str, Tensor]:
+    return {name: value[0] if population is None else value for name, value in inputs.items()}
+
+
+def _named(what: str, values: Mapping[Any, Tensor]) -> Results:
+    return {f"{what} {' '.join(key) if isinstance(key, tuple) else key}": value for key, value in values.items()}
+
+
+def _leaf(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """A tensor of its own, which gathers a gradient if it is not of integers."""
+    if not value.dtype.is_floating_point:
+        return value.clone()
+    return value.detach().to(dtype, copy=True).requires_grad_()
+
+
+def _gradient(tensor: Tensor) -> Tensor:
+    return torch.zeros_like(tensor) if tensor.grad is None else tensor.grad

@@ -1,0 +1,624 @@
+"""Model as users meet it: shapes, populations, states, files, errors."""
+
+import copy
+import io
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rnnlab import Architecture, ArchitectureError, EdgeSpec, NodeSpec, Signal, architecture, compose, plus, predict
+from rnnlab.engine.initialisation import Initialisation
+from rnnlab.engine.model import Model, load_model
+from rnnlab.engine.state import State
+from rnnlab.errors import ModelError, RnnlabError
+from tests.engine.comparison import parameter
+
+SIZES = {"input_size": 3, "output_size": 2, "units": 4}
+PATHS = ("reference", "cpu")
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def make(name: str = "sh:lstm", **options) -> Model:
+    sizes = {key: options.pop(key, size) for key, size in SIZES.items()}
+    encoding = options.pop("encoding", "values")
+    network = architecture(name, encoding=encoding, **sizes)
+    initialisation = Initialisation(bias="normal", bias_scale=0.3)
+    return Model(network, **({"generator": seeded(), "initialisation": initialisation} | options))
+
+
+def random(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=seeded(seed))
+
+
+def two_inputs(*, tokens: bool = False) -> Architecture:
+    """Inputs u and v, two and three wide, and two outputs y and z."""
+    return Architecture(
+        [
+            NodeSpec(name="u", kind="input", units=2, encoding="tokens" if tokens else "values"),
+            NodeSpec(name="v", kind="input", units=3),
+            NodeSpec(name="h", kind="hidden", units=4, cell="gru"),
+            NodeSpec(name="y", kind="output", units=1),
+            NodeSpec(name="z", kind="output", units=2),
+        ],
+        [
+            EdgeSpec(source=("u", 0), target=("h", 0), delay=0),
+            EdgeSpec(source=("v", 0), target=("h", 0), delay=0),
+            EdgeSpec(source=("h", 0), target=("h", 0), delay=1),
+            EdgeSpec(source=("h", 0), target=("y", 0), delay=0),
+            EdgeSpec(source=("h", 0), target=("z", 0), delay=0),
+            EdgeSpec(source=("v", 0), target=("z", 0), delay=0),
+        ],
+    )
+
+
+def gradients(model: Model) -> dict[str, Tensor]:
+    return {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
+
+
+# ------------------------------------------------------------------------------------------------------------- shapes
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_model_maps_batches_of_sequences(path: str) -> None:
+    y, state = make(path=path)(random(5, 7, 3))
+    assert y.shape == (5, 7, 2)
+    assert state.step == 7
+    assert {part: tuple(value.shape) for part, value in state.values.items()} == {
+        ("h", "h"): (1, 5, 1, 4),
+        ("h", "c"): (1, 5, 1, 4),
+    }
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_population_has_its_axis_first(path: str) -> None:
+    model = make(path=path, population=3)
+    assert model(random(3, 5, 7, 3))[0].shape == (3, 5, 7, 2)
+    assert model(random(5, 7, 3))[0].shape == (3, 5, 7, 2)
+    assert make(path=path, population=1)(random(5, 7, 3))[0].shape == (1, 5, 7, 2)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["td:lstm", "stack-3:intersection", "mongia-d:gru"])
+def test_member_equals_itself_alone(name: str, path: str) -> None:
+    """Outputs, state and gradients of member k are those of a single model with its numbers."""
+    nonlinearity = ("tanh", "relu", "tanh")
+    together = make(name, population=3, path=path, nonlinearity=nonlinearity).double()
+    x = random(3, 2, 5, 3).double()
+    y, state = together(x)
+    weights = random(*y.shape).double()
+    (y * weights).sum().backward()
+    for k in range(3):
+        alone = make(name, path=path, nonlinearity=nonlinearity[k]).double()
+        alone.load_state_dict({key: value[k : k + 1] for key, value in together.state_dict().items()})
+        own, own_state = alone(x[k])
+        torch.testing.assert_close(own, y[k])
+        for part, value in own_state.values.items():
+            torch.testing.assert_close(value[0], state.values[part][k])
+        (own * weights[k]).sum().backward()
+        for key, gradient in gradients(alone).items():
+            torch.testing.assert_close(gradient[0], gradients(together)[key][k])
+
+
+def test_members_start_differently() -> None:
+    model = make(population=2)
+    assert not torch.equal(parameter(model, "h->h[1]")[0], parameter(model, "h->h[1]")[1])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_shared_input_equals_the_same_input_for_each(path: str) -> None:
+    model, x = make(path=path, population=3), random(2, 5, 3)
+    torch.testing.assert_close(model(x)[0], model(x.expand(3, 2, 5, 3))[0])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_gradient_of_a_shared_input_is_the_sum_over_members(path: str) -> None:
+    model, x = make(path=path, population=3), random(2, 5, 3).requires_grad_()
+    each = x.detach().expand(3, 2, 5, 3).clone().requires_grad_()
+    model(x)[0].sum().backward()
+    model(each)[0].sum().backward()
+    torch.testing.assert_close(x.grad, each.grad.sum(dim=0))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("population", [None, 2])
+def test_tokens_equal_one_hot_values(path: str, population: int | None) -> None:
+    words = make(input_size=6, encoding="tokens", path=path, population=population)
+    vectors = make(input_size=6, path=path, population=population)
+    vectors.load_state_dict(words.state_dict())
+    tokens = torch.randint(6, (3, 5), generator=seeded())
+    y, _ = words(tokens)
+    wanted, _ = vectors(torch.nn.functional.one_hot(tokens, 6).float())
+    torch.testing.assert_close(y, wanted)
+    y.pow(2).sum().backward()
+    wanted.pow(2).sum().backward()
+    for name, gradient in gradients(words).items():
+        torch.testing.assert_close(gradient, gradients(vectors)[name])
+    assert torch.equal(words(tokens.to(torch.int32))[0], words(tokens)[0])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_several_inputs_go_by_name_or_side_by_side(path: str) -> None:
+    model = Model(two_inputs(), generator=seeded(), path=path)
+    u, v = random(2, 5, 2), random(2, 5, 3, seed=2)
+    y, _ = model({"v": v, "u": u})
+    assert y.shape == (2, 5, 3)  # y and z side by side
+    torch.testing.assert_close(model(torch.cat([u, v], dim=-1))[0], y)
+
+
+def test_tokens_among_several_inputs_go_by_name() -> None:
+    model = Model(two_inputs(tokens=True), generator=seeded())
+    tokens, v = torch.randint(2, (2, 5), generator=seeded()), random(2, 5, 3)
+    assert model({"u": tokens, "v": v})[0].shape == (2, 5, 3)
+    with pytest.raises(ModelError, match="by name: u, v"):
+        model(v)
+
+
+def test_outputs_lie_side_by_side_in_order() -> None:
+    model = Model(two_inputs(), generator=seeded())
+    with torch.no_grad():
+        for spec in model.architecture.parameters:
+            parameter(model, spec.name).zero_()
+        parameter(model, "y bias").fill_(1)
+        parameter(model, "z bias").fill_(2)
+    y, _ = model(random(1, 2, 5))
+    assert y.tolist() == [[[1, 2, 2], [1, 2, 2]]]
+
+
+# -------------------------------------------------------------------------------------------------------------- states
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["sh:gru", "skip-3:tanh", "mongia-d:lstm"])
+def test_streaming_step_by_step_equals_the_whole(name: str, path: str) -> None:
+    model, x = make(name, path=path).double(), random(2, 7, 3).double()
+    whole, final = model(x)
+    state, steps = None, []
+    for t in range(7):
+        y, state = model(x[:, t : t + 1], state)
+        steps.append(y)
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole)
+    assert state is not None
+    assert state.step == final.step == 7
+    for part, value in final.values.items():
+        torch.testing.assert_close(state.values[part], value)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_states_cross_paths(path: str) -> None:
+    """A state of the one path continues on the other."""
+    model, x = make("td:lstm").double(), random(2, 6, 3).double()
+    whole, _ = model(x)
+    model.path = path
+    _, state = model(x[:, :2])
+    model.path = {"cpu": "reference", "reference": "cpu"}[path]
+    torch.testing.assert_close(model(x[:, 2:], state)[0], whole[:, 2:])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_detached_state_stops_gradients(path: str) -> None:
+    model, x = make(path=path), random(2, 6, 3).requires_grad_()
+    _, state = model(x[:, :3])
+    assert all(value.requires_grad for value in state.values.values())
+    y, _ = model(x[:, 3:], state.detach())
+    y.sum().backward()
+    assert x.grad[:, :3].abs().max() == 0
+    assert x.grad[:, 3:].abs().min() > 0
+    assert parameter(model, "h initial h").grad is None or parameter(model, "h initial h").grad.abs().max() == 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_backward_can_run_through_many_pieces(path: str) -> None:
+    """Truncated backpropagation: a loss in each piece, gradients of all of them gathered."""
+    model, x, state = make(path=path), random(2, 6, 3), None
+    for start in (0, 2, 4):
+        y, state = model(x[:, start : start + 2], None if state is None else state.detach())
+        y.pow(2).mean().backward()
+    assert all(value.grad.isfinite().all() for value in model.parameters())
+
+
+def test_changing_results_in_place_leaves_gradients_right() -> None:
+    """Users clear states in place, where an episode ends."""
+    model, x = make(), random(1, 5, 3)
+    wanted = torch.autograd.grad(model(x)[0].sum(), list(model.parameters()))
+    y, state = model(x)
+    loss = y.sum()
+    for value in (y, *state.values.values()):
+        value.data.zero_()
+    for found, right in zip(torch.autograd.grad(loss, list(model.parameters())), wanted, strict=True):
+        torch.testing.assert_close(found, right)
+
+
+def test_two_runs_do_not_share_memory() -> None:
+    """Results of one run stay as they are when the next one runs, and its backward pass may come after that."""
+    model, x, other = make("td:gru"), random(2, 5, 3), random(2, 5, 3, seed=9)
+    wanted = torch.autograd.grad(model(x)[0].sum(), list(model.parameters()))
+    y, state = model(x)
+    kept = [value.clone() for value in (y, *state.values.values())]
+    model(other)[0].sum().backward()
+    with torch.no_grad():
+        model(other)
+    for value, copied in zip((y, *state.values.values()), kept, strict=True):
+        assert torch.equal(value, copied)
+    for found, right in zip(torch.autograd.grad(y.sum(), list(model.parameters())), wanted, strict=True):
+        torch.testing.assert_close(found, right)
+
+
+def test_gradients_of_two_runs_do_not_share_memory() -> None:
+    model, x = make(), random(2, 5, 3).requires_grad_()
+    first = torch.autograd.grad(model(x)[0].sum(), [x, *model.parameters()])
+    kept = [value.clone() for value in first]
+    torch.autograd.grad((model(2 * x)[0] * 3).sum(), [x, *model.parameters()])
+    assert all(torch.equal(value, copied) for value, copied in zip(first, kept, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------- torch manners
+
+
+def test_state_dict_goes_into_another_model() -> None:
+    one, other, x = make(), make(generator=seeded(5)), random(2, 5, 3)
+    assert not torch.equal(one(x)[0], other(x)[0])
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(one(x)[0], other(x)[0])
+
+
+def test_state_dict_survives_torch_save() -> None:
+    model, file = make(), io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    other = make(generator=seeded(5))
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+
+
+def test_parameters_are_those_of_the_architecture() -> None:
+    model = make("td:lstm", population=2)
+    named = {name.removeprefix("arrays."): tuple(value.shape) for name, value in model.named_parameters()}
+    assert named == {spec.name: (2, *spec.shape) for spec in model.architecture.parameters}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_to_another_dtype_runs_in_it(dtype: torch.dtype) -> None:
+    model = make().to(dtype)
+    y, state = model(random(2, 5, 3))
+    assert {y.dtype, *(value.dtype for value in state.values.values())} == {dtype}
+    y.sum().backward()
+
+
+def test_copies_run_alike_and_apart() -> None:
+    model, x = make(), random(2, 5, 3)
+    wanted, _ = model(x)
+    copied = copy.deepcopy(model)
+    assert torch.equal(copied(x)[0], wanted)
+    with torch.no_grad():
+        for value in copied.parameters():
+            value.zero_()
+    assert torch.equal(model(x)[0], wanted)
+
+
+def test_names_with_dots_are_possible() -> None:
+    """The operators call a layer inside another one h.1."""
+    x, h = Signal("x"), Signal("h")
+    network = compose({"h": plus(plus(x), h[-1]), "y": predict(h)}, **SIZES)
+    assert any("." in spec.name for spec in network.parameters)
+    model = Model(network, generator=seeded())
+    again = Model(network, generator=seeded(1))
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(model(random(2, 5, 3))[0], again(random(2, 5, 3))[0])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_grad_leaves_no_graph(path: str) -> None:
+    model, x = make(path=path), random(2, 5, 3)
+    with torch.no_grad():
+        y, state = model(x)
+    assert not y.requires_grad
+    assert not any(value.requires_grad for value in state.values.values())
+    assert torch.equal(y, model(x)[0])
+
+
+def test_inference_mode_runs() -> None:
+    with torch.inference_mode():
+        assert make()(random(2, 5, 3))[0].shape == (2, 5, 2)
+
+
+def test_frozen_parameters_get_no_gradient() -> None:
+    model = make()
+    frozen = parameter(model, "h->h[1]").requires_grad_(False)
+    model(random(2, 5, 3))[0].sum().backward()
+    assert frozen.grad is None
+    assert parameter(model, "x->h[0]").grad is not None
+
+
+def test_second_backward_raises() -> None:
+    y, _ = make()(random(2, 5, 3))
+    loss = y.sum()
+    loss.backward()
+    with pytest.raises(RuntimeError, match=r"second time|twice|again"):
+        loss.backward()
+
+
+def test_gradients_of_gradients_raise() -> None:
+    model = make()
+    y, _ = model(random(2, 5, 3))
+    found = torch.autograd.grad(y.pow(2).sum(), list(model.parameters()), create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        sum(value.sum() for value in found).backward()
+
+
+def test_parameters_changed_before_backward_raise() -> None:
+    """As everywhere in torch: gradients would be those of numbers that are gone."""
+    model = make()
+    y, _ = model(random(2, 5, 3))
+    with torch.no_grad():
+        parameter(model, "h->h[1]").mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["sh:lstm", "td:gru", "mongia-d:tanh"])
+def test_training_lowers_the_loss_alike_on_both_paths(name: str) -> None:
+    """The task: the sum of the last two inputs. Fifty steps of Adam, numbers equal to the last but few digits."""
+    x = random(16, 10, 3).double()
+    wanted = (x + torch.nn.functional.pad(x, (0, 0, 1, 0))[:, :-1]).sum(dim=-1, keepdim=True)
+    losses = {path: train(make(name, output_size=1, path=path).double(), x, wanted) for path in PATHS}
+    assert losses["cpu"][-1] < 0.3 * losses["cpu"][0]
+    torch.testing.assert_close(losses["cpu"], losses["reference"], rtol=1e-7, atol=1e-9)
+
+
+def train(model: Model, x: Tensor, wanted: Tensor) -> Tensor:
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.03)
+    losses: list[Tensor] = []
+    for _ in range(50):
+        optimiser.zero_grad()
+        loss = (model(x)[0] - wanted).pow(2).mean()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("population", [None, 3])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        torch.float64,
+    ],
+)
+def test_saved_model_loads_as_it_was(tmp_path: Path, population: int | None, dtype: torch.dtype) -> None:
+    nonlinearity = ("tanh", "relu", "tanh")[: population or 1]
+    model = make("td:gru", population=population, nonlinearity=nonlinearity).to(dtype)
+    with torch.no_grad():
+        for value in model.parameters():
+            value.add_(1 / 3)  # no float32 number
+    model.save(tmp_path / "model.safetensors")
+    loaded = load_model(tmp_path / "model.safetensors")
+    assert loaded.architecture == model.architecture
+    assert (loaded.population, loaded.nonlinearity) == (model.population, model.nonlinearity)
+    for name, value in model.state_dict().items():
+        assert loaded.state_dict()[name].dtype == dtype
+        assert torch.equal(loaded.state_dict()[name], value), name
+    x = random(2, 5, 3).to(dtype)
+    assert torch.equal(loaded(x)[0], model(x)[0])
+
+
+def saved(tmp_path: Path) -> tuple[Path, dict[str, Tensor], dict[str, str]]:
+    """A saved model, its arrays and its metadata."""
+    path = tmp_path / "model.safetensors"
+    model = make()
+    model.save(path)
+    metadata = {
+        "format": "rnnlab model 1",
+        "architecture": json.dumps(model.architecture.to_json()),
+        "population": "null",
+        "nonlinearity": "null",
+    }
+    return path, load_file(path), metadata
+
+
+def test_metadata_of_the_tests_is_that_of_save(tmp_path: Path) -> None:
+    path, tensors, metadata = saved(tmp_path)
+    save_file(tensors, path, metadata)
+    assert load_model(path).architecture == make().architecture
+
+
+@pytest.mark.parametrize("size", [0, 3, 100, -1])
+def test_truncated_file_is_refused(tmp_path: Path, size: int) -> None:
+    path, _, _ = saved(tmp_path)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ModelError, match="cannot read a model"):
+        load_model(path)
+
+
+def test_foreign_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot read a model"):
+        load_model(tmp_path / "missing.safetensors")
+    text = tmp_path / "text.safetensors"
+    text.write_text("a text that is no model, and long enough to hold a header")
+    with pytest.raises(ModelError, match="cannot read a model"):
+        load_model(text)
+    save_file({"w": torch.zeros(2)}, text, {"format": "pt"})
+    with pytest.raises(ModelError, match="holds no rnnlab model"):
+        load_model(text)
+
+
+def test_arrays_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    path, tensors, metadata = saved(tmp_path)
+    wrong: Mapping[str, dict[str, Tensor]] = {
+        "h bias": tensors | {"h bias": tensors["h bias"][:, :-1].contiguous()},
+        "y bias": {name: value for name, value in tensors.items() if name != "y bias"},
+        "more": tensors | {"more": torch.zeros(1)},
+    }
+    for name, arrays in wrong.items():
+        save_file(arrays, path, metadata)
+        with pytest.raises(ModelError, match=f"do not fit the architecture: {name}$"):
+            load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("architecture", None),
+        ("architecture", "{"),
+        ("architecture", "{}"),
+        ("population", None),
+        ("population", '"many"'),
+        ("population", "0"),
+        ("nonlinearity", '["sigmoid"]'),
+        ("nonlinearity", "3"),
+    ],
+)
+def test_metadata_that_makes_no_sense_is_refused(tmp_path: Path, key: str, value: str | None) -> None:
+    path, tensors, metadata = saved(tmp_path)
+    changed = {name: text for name, text in (metadata | {key: value}).items() if text is not None}
+    save_file(tensors, path, changed)
+    with pytest.raises(RnnlabError):
+        load_model(path)
+
+
+def test_arrays_of_integers_are_refused(tmp_path: Path) -> None:
+    path, tensors, metadata = saved(tmp_path)
+    save_file({name: value.long() for name, value in tensors.items()}, path, metadata)
+    with pytest.raises(ModelError):
+        load_model(path)
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+def with_input(x: object, **options) -> Callable[[], object]:
+    return lambda: make(**options)(x)
+
+
+ERRORS: dict[str, tuple[Callable[[], object], str]] = {
+    "wrong width": (with_input(torch.zeros(2, 5, 4)), "3 wide, got 4"),
+    "too few axes": (with_input(torch.zeros(5, 3)), r"must be \[B, T, 3\], got \[5, 3\]"),
+    "too many axes": (with_input(torch.zeros(1, 2, 5, 3)), r"must be \[B, T, 3\]"),
+    "too many axes for a population": (with_input(torch.zeros(1, 2, 2, 5, 3), population=2), "with P in front"),
+    "wrong number of members": (with_input(torch.zeros(3, 2, 5, 3), population=2), "3 members .* population has 2"),
+    "no time steps": (with_input(torch.zeros(2, 0, 3)), "at least one"),
+    "no sequences": (with_input(torch.zeros(0, 5, 3)), "at least one"),
+    "NaN": (with_input(torch.full((2, 5, 3), torch.nan)), "NaN"),
+    "one NaN": (with_input(torch.zeros(2, 5, 3).index_fill_(1, torch.tensor([3]), torch.nan)), "NaN"),
+    "negative token": (with_input(torch.tensor([[0, -1]]), encoding="tokens"), "from 0 to 2, got -1"),
+    "large token": (with_input(torch.tensor([[0, 3]]), encoding="tokens"), "from 0 to 2, got 0 to 3"),
+    "float tokens": (with_input(torch.zeros(2, 5), encoding="tokens"), "tokens are integers, got torch.float32"),
+    "tokens with a width": (with_input(torch.zeros(2, 5, 3).long(), encoding="tokens"), r"must be \[B, T\]"),
+    "unknown input": (with_input({"u": torch.zeros(2, 5, 3)}), "has the inputs x, got u"),
+    "missing input": (with_input({}), "has the inputs x"),
+    "unknown path": (lambda: make(path="gpu"), "path is one of auto, cpu, reference"),
+    "no members": (lambda: make(population=0), "at least 1 member"),
+    "too few nonlinearities": (
+        lambda: make(population=3, nonlinearity=("tanh", "relu")),
+        "each of the 3 members, got 2",
+    ),
+    "too few initialisations": (
+        lambda: make(population=3, initialisation=[Initialisation()] * 2),
+        "each of the 3 members, got 2",
+    ),
+    "cpu path in bfloat16": (lambda: make(path="cpu").bfloat16()(torch.zeros(2, 5, 3)), "float32 and float64"),
+}
+
+
+@pytest.mark.parametrize("what", ERRORS)
+def test_wrong_use_raises_a_clear_error(what: str) -> None:
+    act, message = ERRORS[what]
+    with pytest.raises(ModelError, match=message):
+        act()
+
+
+def test_inputs_of_different_lengths_are_refused() -> None:
+    model = Model(two_inputs(), generator=seeded())
+    with pytest.raises(ModelError, match="differ in batch size or length"):
+        model({"u": torch.zeros(2, 5, 2), "v": torch.zeros(2, 4, 3)})
+    with pytest.raises(ModelError, match="5 wide for the inputs u, v, got 4"):
+        model(torch.zeros(2, 5, 4))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_states_that_do_not_fit_are_refused(path: str) -> None:
+    model, x = make(path=path), random(2, 5, 3)
+    foreign = {
+        "another batch": model(random(3, 5, 3))[1],
+        "another network": make("sh:gru", path=path)(x)[1],
+        "another population": make(population=2, path=path)(x)[1],
+        "a longer memory": make("skip-3:lstm", path=path)(x)[1],
+        "nothing": State(5, {}),
+    }
+    for state in foreign.values():
+        with pytest.raises(ModelError, match="of another network or batch"):
+            model(x, state)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_states_of_another_width_are_refused(path: str) -> None:
+    model, x = make(path=path), random(2, 5, 3)
+    with pytest.raises(ModelError, match="of another network or batch"):
+        model(x, make(units=6, path=path)(x)[1])
+
+
+def test_network_that_reads_the_future_cannot_be_continued() -> None:
+    network = two_inputs()
+    ahead = EdgeSpec(source=("u", 0), target=("y", 0), delay=-1)
+    model = Model(Architecture(network.nodes, [*network.edges, ahead]), generator=seeded())
+    _, state = model(random(2, 5, 5))
+    with pytest.raises(ModelError, match="reads the future"):
+        model(random(2, 5, 5), state)
+
+
+def test_output_absent_at_a_phase_is_refused_when_a_model_is_built() -> None:
+    with pytest.raises(ArchitectureError, match="output '4' has no node 4@1"):
+        Model(architecture("fig1a", **SIZES), generator=seeded())
+
+
+def test_unknown_nonlinearity_is_refused() -> None:
+    with pytest.raises(ModelError, match="tanh or relu"):
+        make(nonlinearity="sigmoid")
+
+
+@pytest.mark.parametrize("kind", ["input", "output"])
+def test_network_without_inputs_or_outputs_is_refused(kind: str) -> None:
+    whole = architecture("sh:tanh", **SIZES)
+    name = {"input": "x", "output": "y"}[kind]
+    edges = [edge for edge in whole.edges if name not in (edge.source[0], edge.target[0])]
+    with pytest.raises(RnnlabError, match=kind):
+        Model(Architecture([node for node in whole.nodes if node.name != name], edges), generator=seeded())
+
+
+@pytest.mark.parametrize("x", [[[[0.0, 0.0, 0.0]]], torch.zeros(1, 2, 3).numpy()], ids=["list", "numpy"])
+def test_input_that_is_no_tensor_is_refused(x: object) -> None:
+    with pytest.raises(RnnlabError, match="tensor"):
+        make()(x)
+
+
+# ------------------------------------------------------------------------------------------------------------- explain
+
+
+def test_explain_says_which_path_runs_and_why() -> None:
+    text = make().explain()
+    assert "cpu: float32 on the CPU" in text
+    assert "recurrent h: T steps run in T sequential slots" in text
+    assert f"{make().architecture.num_parameters()} parameters" in text
+
+
+def test_explain_names_the_reason_for_the_reference() -> None:
+    assert "reference: asked for" in make(path="reference").explain()
+    assert "cpu: asked for" in make(path="cpu").explain()
+    assert "reference: no fast path for bfloat16 on cpu yet" in make().bfloat16().explain()
+    assert "3 members" in make(population=3).explain()
+
+
+def test_explain_of_an_impossible_path_raises() -> None:
+    with pytest.raises(ModelError, match="bfloat16"):
+        make(path="cpu").bfloat16().explain()
