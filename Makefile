@@ -33,9 +33,11 @@ docs: $(VENV)/installed ## draw the gallery and write the reference anew
 	$(BIN)/python docs/make_gallery.py docs
 	$(BIN)/python docs/make_reference.py
 
-bench: $(VENV)/installed ## time the measures against their peers
+bench: $(VENV)/installed ## time the measures and training steps on the CPU against their peers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/measures.py
+	THREADS=1 $(BIN)/python benchmarks/cpu.py
+	THREADS=2 $(BIN)/python benchmarks/cpu.py
 
 clean: ## remove the virtual environment and everything made by it
 	rm -rf $(VENV) demo build *.egg-info .pytest_cache .ruff_cache .hypothesis

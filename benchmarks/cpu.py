@@ -1,0 +1,135 @@
+"""How fast a training step is on the CPU: against torch.nn where it has the network, and against a loop elsewhere.
+
+    python benchmarks/cpu.py
+
+A step is forward, backward and all weight gradients, the input product included. Outputs and gradients of every case
+are compared first. Writes benchmarks/results/cpu.json; rows that lose are in it like all others.
+"""
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+THREADS = int(os.environ.get("THREADS", "1"))
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = str(THREADS)  # before numpy and torch are loaded
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+from rnnlab import Model, architecture, from_torch  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+SHAPES = ((32, 100, 32, 32), (32, 100, 32, 64), (64, 175, 300, 256), (50, 180, 27, 512))
+MODULES: dict[str, type[nn.RNNBase]] = {"tanh": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+LOOPED = ("td:tanh", "skip-21:tanh", "dts-2:tanh", "dots-2:tanh", "stack-8:intersection", "mongia-d:lstm")
+
+
+def milliseconds(step: Callable[[], Any], repeats: int) -> float:
+    """The median of `repeats` runs, after one to warm up."""
+    step()
+    times: list[float] = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e3
+
+
+def training_step(module: nn.Module, x: torch.Tensor) -> Callable[[], torch.Tensor]:
+    weights = torch.randn(module(x)[0].shape, generator=torch.Generator().manual_seed(1))
+
+    def step() -> torch.Tensor:
+        module.zero_grad(set_to_none=True)
+        y, _ = module(x)
+        y.backward(weights)
+        return y
+
+    return step
+
+
+def check(mine: nn.Module, theirs: nn.Module, x: torch.Tensor) -> None:
+    """Both compute the same, gradients of the inputs included."""
+    results = []
+    for module in (mine, theirs):
+        given = x.clone().requires_grad_()
+        y, _ = module(given)
+        y.sum().backward()
+        results.append((y.detach(), given.grad))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+def row(case: str, peer: str, ours: float, theirs: float) -> dict[str, Any]:
+    print(f"{case:<36} rnnlab {ours:9.2f} ms   {peer} {theirs:9.2f} ms   {theirs / ours:6.2f} times", flush=True)
+    return {"case": case, "peer": peer, "threads": THREADS, "ours_ms": ours, "peer_ms": theirs, "ratio": theirs / ours}
+
+
+def against_torch() -> list[dict[str, Any]]:
+    rows = []
+    for cell, kind in MODULES.items():
+        for batch, steps, inputs, units in SHAPES:
+            torch.manual_seed(0)  # torch's modules take no generator
+            theirs = kind(inputs, units, batch_first=True)
+            mine = from_torch(theirs)
+            x = torch.randn(batch, steps, inputs)
+            check(mine, theirs, x)
+            repeats = 21 if units < 128 else 7
+            pair = [milliseconds(training_step(module, x), repeats) for module in (mine, theirs)]
+            rows.append(row(f"{cell} {batch, steps, inputs, units}", f"torch.nn.{kind.__name__}", *pair))
+    return rows
+
+
+def against_a_loop() -> list[dict[str, Any]]:
+    """The same network as a plain loop of torch operations under autograd: the reference interpreter."""
+    rows = []
+    batch, steps, inputs, units = 32, 100, 32, 64
+    for name in LOOPED:
+        network = architecture(name, input_size=inputs, output_size=10, units=units)
+        models = [
+            Model(network, generator=torch.Generator().manual_seed(0), path=path) for path in ("cpu", "reference")
+        ]
+        x = torch.randn(batch, steps, inputs, generator=torch.Generator().manual_seed(2))
+        check(models[0], models[1], x)
+        pair = [milliseconds(training_step(model, x), 7) for model in models]
+        rows.append(row(f"{name} {batch, steps, inputs, units}", "loop", *pair))
+    return rows
+
+
+def population(size: int = 16) -> list[dict[str, Any]]:
+    """A population of small networks against as many steps of torch.nn one after another."""
+    rows = []
+    batch, steps, inputs, units = 32, 100, 32, 32
+    for cell, kind in MODULES.items():
+        network = architecture(cell, input_size=inputs, output_size=units, units=units)
+        several = Model(network, generator=torch.Generator().manual_seed(0), population=size)
+        theirs = kind(inputs, units, batch_first=True)
+        x = torch.randn(batch, steps, inputs)
+        ours = milliseconds(training_step(several, x), 7)
+        step = training_step(theirs, x)
+        alone = milliseconds(lambda step=step: [step() for _ in range(size)], 5)
+        rows.append(row(f"{size} x {cell} {batch, steps, inputs, units}", f"torch.nn.{kind.__name__}", ours, alone))
+    return rows
+
+
+def main() -> None:
+    torch.set_num_threads(THREADS)
+    path = ROOT / "benchmarks" / "results" / f"cpu-{THREADS}-threads.json"
+    results = {
+        "machine": f"{platform.machine()}, {THREADS} of {os.cpu_count()} cores",
+        "versions": {"python": platform.python_version()}
+        | {package: version(package) for package in ("rnnlab", "numpy", "torch")},
+        "rows": [*against_torch(), *against_a_loop(), *population()],
+    }
+    path.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

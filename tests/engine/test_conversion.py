@@ -1,0 +1,50 @@
+"""Models from torch's recurrent modules compute what the modules compute."""
+
+import pytest
+import torch
+from torch import nn
+
+from rnnlab import ModelError, from_torch
+
+MODULES = {
+    "tanh": (nn.RNN, {}),
+    "relu": (nn.RNN, {"nonlinearity": "relu"}),
+    "gru": (nn.GRU, {}),
+    "lstm": (nn.LSTM, {}),
+    "lstm without bias": (nn.LSTM, {"bias": False}),
+    "gru without bias": (nn.GRU, {"bias": False}),
+}
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("num_layers", [1, 3])
+@pytest.mark.parametrize("name", MODULES)
+def test_outputs_and_input_gradients_are_the_modules(name: str, num_layers: int, bidirectional: bool) -> None:
+    kind, options = MODULES[name]
+    torch.manual_seed(0)  # torch's modules take no generator
+    module = kind(3, 5, num_layers, bidirectional=bidirectional, batch_first=True, dtype=torch.float64, **options)
+    model = from_torch(module)
+    results = []
+    for network in (module, model):
+        x = torch.linspace(-2, 2, 2 * 7 * 3, dtype=torch.float64).sin().reshape(2, 7, 3).requires_grad_()
+        y, _ = network(x)
+        (y * torch.linspace(-1, 1, y.numel(), dtype=torch.float64).reshape(y.shape)).sum().backward()
+        results.append((y.detach(), x.grad))
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_parameters_match_in_number() -> None:
+    """One bias a gate where torch has two, a candidate's two in a GRU; the read-out adds nothing that trains."""
+    model = from_torch(nn.LSTM(3, 5))
+    trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
+    assert trained == 4 * 5 * (3 + 5 + 1)
+    gru = from_torch(nn.GRU(3, 5))
+    assert sum(value.numel() for value in gru.parameters() if value.requires_grad) == 3 * 5 * (3 + 5) + 4 * 5
+
+
+def test_what_has_no_counterpart_is_refused() -> None:
+    with pytest.raises(ModelError, match="proj_size"):
+        from_torch(nn.LSTM(3, 5, proj_size=2))
+    with pytest.raises(ModelError, match="got Linear"):
+        from_torch(nn.Linear(3, 5))  # type: ignore[arg-type]
