@@ -15,13 +15,18 @@ from rnnlab.engine.state import State
 
 
 def run_cpu(
-    program: CpuProgram, parameters: Mapping[str, Tensor], inputs: Mapping[str, Tensor], state: State | None
+    program: CpuProgram,
+    parameters: Mapping[str, Tensor],
+    inputs: Mapping[str, Tensor],
+    state: State | None,
+    *,
+    keep_all: bool = False,
 ) -> tuple[dict[str, Tensor], State]:
     """Outputs by name, [P, B, T, N], and the final state; arguments as those of `run_reference`."""
     names = _Names(tuple(parameters), tuple(inputs), tuple(state.values) if state else ())
     tensors = (*parameters.values(), *inputs.values(), *(state.values.values() if state else ()))
-    first_step = state.step if state else 0
-    results: Sequence[Tensor] = _CpuFunction.apply(program, names, first_step, *tensors)  # type: ignore[assignment]
+    first_step = state.step or 0 if state else 0
+    results: Sequence[Tensor] = _CpuFunction.apply(program, names, first_step, keep_all, *tensors)  # type: ignore[assignment]
     outputs = dict.fromkeys(node.name for node in program.architecture.nodes if node.kind == "output")
     kept = [part for part, depth in program.plan.histories.items() if depth]
     num_steps = next(iter(inputs.values())).shape[2]
@@ -48,13 +53,15 @@ class _Names:
 
 class _CpuFunction(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, program: CpuProgram, names: _Names, first_step: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, program: CpuProgram, names: _Names, first_step: int, keep_all: bool, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
         parameters, inputs, parts = names.split([tensor.detach().numpy() for tensor in tensors])
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
         by_time = {key: _time_first(value) for key, value in inputs.items()}
         run = CpuArrays(program, parameters, by_time, state, first_step)
         forward(run)
-        outputs = [*run.outputs().values(), *run.final_state().values()]
+        outputs = [*run.outputs().values(), *run.final_state(keep_all=keep_all).values()]
         results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
         if any(ctx.needs_input_grad):
             ctx.run, ctx.names = run, names
@@ -76,14 +83,14 @@ class _CpuFunction(torch.autograd.Function):
         arrived = [None if gradient is None else _time_first(gradient.numpy()) for gradient in gradients]
         doutputs = {name: gradient for name, gradient in zip(outputs, arrived, strict=False) if gradient is not None}
         dfinal = {part: g for part, g in zip(final, arrived[len(outputs) :], strict=True) if g is not None}
-        first = 3 + len(names.parameters)
+        first = 4 + len(names.parameters)
         with_inputs = any(ctx.needs_input_grad[first : first + len(names.inputs)])
         way_back = CpuBackward(run)
         dparameters = way_back.backward(doutputs, dfinal, with_inputs=with_inputs)
         dinputs = way_back.input_gradients() if with_inputs else {}
         dstate = way_back.state_gradients()
         results = (
-            *(None, None, None),
+            *(None, None, None, None),
             *(_tensor(dparameters.get(name)) for name in names.parameters),
             *(_tensor(dinputs.get(name), swap=True) for name in names.inputs),
             *(_tensor(dstate.get(part), swap=True) for part in names.parts),

@@ -225,10 +225,11 @@ class CpuArrays:
         names = dict.fromkeys(node.name for node in self.architecture.nodes if node.kind == "output")
         return {name: self.rows(self.values, (name, ""), 0, self.T) for name in names}
 
-    def final_state(self) -> dict[Part, Array]:
-        """The last values of all that is read from the past, [P, K, B, N]."""
+    def final_state(self, *, keep_all: bool = False) -> dict[Part, Array]:
+        """The last values of all that is read from the past, [P, K, B, N]; or all values and the K before them."""
         kept = {part: depth for part, depth in self.plan.histories.items() if depth}
-        return {part: self.rows(self.values, part, self.T - depth, self.T) for part, depth in kept.items()}
+        end = 0 if keep_all else self.T
+        return {part: self.rows(self.values, part, end - depth, self.T) for part, depth in kept.items()}
 
 
 def all_times(array: Array) -> list[Array]:

@@ -86,7 +86,7 @@ class CpuBackward:
 
     def _add_final(self, part: Part, gradient: Array) -> None:
         """The gradient of the final state, which holds zeros where the part does not exist."""
-        start = self.arrays.T - self.arrays.plan.histories[part]
+        start = self.arrays.T - gradient.shape[1]
         rows = self.arrays.rows(self.dvalues, part, start, self.arrays.T)
         rows += gradient
         for time in self.arrays.absent_times(part, start, self.arrays.T):

@@ -75,26 +75,60 @@ class Model(nn.Module):
         """The order in which the network runs."""
         return _plan(self.architecture)
 
-    def forward(self, x: Tensor | Mapping[str, Tensor], state: State | None = None) -> tuple[Tensor, State]:
+    def forward(
+        self, x: Tensor | Mapping[str, Tensor], state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         """Run a batch of sequences.
 
         Args:
             x: [B, T, N], or [P, B, T, N] for a population; one tensor for all members may leave out P. Networks with
                 several inputs also take a tensor for each by name.
             state: what an earlier call returned, to continue its sequences.
+            lengths: [B], how long each sequence is, where they differ; what follows is padding.
 
         Returns:
-            The outputs, [B, T, M] or [P, B, T, M], and the state to continue with.
+            The outputs, [B, T, M] or [P, B, T, M], zero on padding, and the state at the end of each sequence, to
+            continue with.
         """
         inputs = self._inputs(x)
         self._check_state(state, inputs)
+        if lengths is not None:
+            self._check_lengths(lengths, inputs)
+        keep_all = lengths is not None
         parameters = {spec.name: self.arrays[_key(spec.name)] for spec in self.architecture.parameters}
         if self._chosen_path() == "cpu":
-            outputs, new_state = run_cpu(_program(self.architecture, self.nonlinearity), parameters, inputs, state)
+            program = _program(self.architecture, self.nonlinearity)
+            outputs, new_state = run_cpu(program, parameters, inputs, state, keep_all=keep_all)
         else:
-            outputs, new_state = run_reference(self.plan, parameters, inputs, state, self._use_relu())
+            outputs, new_state = run_reference(
+                self.plan, parameters, inputs, state, self._use_relu(), keep_all=keep_all
+            )
         y = torch.cat(list(outputs.values()), dim=-1)
+        if lengths is not None:
+            y = y * (torch.arange(y.shape[2], device=y.device) < lengths[:, None])[None, :, :, None]
+            first_step = state.step if state is not None and state.step is not None else 0
+            new_state = self._at_the_ends(new_state, lengths, first_step)
         return (y[0] if self.population is None else y), new_state
+
+    def _check_lengths(self, lengths: Tensor, inputs: Mapping[str, Tensor]) -> None:
+        batch, steps = next(iter(inputs.values())).shape[1:3]
+        if not self.plan.can_stream:
+            raise ModelError("the network reads the future (an edge has a negative delay): run sequences of one length")
+        if lengths.dtype.is_floating_point or tuple(lengths.shape) != (batch,):
+            raise ModelError(f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}")
+        if int(lengths.min()) < 1 or int(lengths.max()) > steps:
+            raise ModelError(f"lengths lie from 1 to {steps}, got {int(lengths.min())} to {int(lengths.max())}")
+
+    def _at_the_ends(self, everything: State, lengths: Tensor, first_step: int) -> State:
+        """The state at the end of each sequence, of the values of all steps."""
+        kept: dict[tuple[str, str], Tensor] = {}
+        for part, values in everything.values.items():
+            depth = self.plan.histories[part]  # the values begin that many steps before the first
+            rows = lengths[:, None] + torch.arange(depth, device=lengths.device)  # [B, K]
+            sequences = torch.arange(len(lengths), device=lengths.device)[:, None]
+            kept[part] = values[:, sequences, rows]
+        phases = set((lengths % self.architecture.period).tolist())
+        return State(first_step + int(lengths[0]) if len(phases) == 1 else None, kept)
 
     def explain(self) -> str:
         """Which path runs and why, the plan, and the size of the network."""
@@ -169,6 +203,8 @@ class Model(nn.Module):
     def _check_state(self, state: State | None, inputs: Mapping[str, Tensor]) -> None:
         if state is None:
             return
+        if state.step is None:
+            raise ModelError("the sequences of the state ended at different phases: they cannot be continued together")
         if not self.plan.can_stream:
             raise ModelError(
                 "the network reads the future (an edge has a negative delay): its sequences cannot be continued"

@@ -25,6 +25,8 @@ def run_reference(
     inputs: Mapping[str, Tensor],
     state: State | None,
     use_relu: Mapping[NodeKey, Tensor],
+    *,
+    keep_all: bool = False,
 ) -> tuple[dict[str, Tensor], State]:
     """Outputs and final state of a population.
 
@@ -34,6 +36,7 @@ def run_reference(
         inputs: by name, [P, B, T, N], or integers [P, B, T] for tokens.
         state: what an earlier part of the sequence left, if it is continued.
         use_relu: for each hidden node a boolean [P, 1, 1]: whose nonlinearity is relu, not tanh.
+        keep_all: whether the state holds the values of all steps, not of the last ones only.
 
     Returns:
         Outputs by name, [P, B, T, N], and the state to continue with.
@@ -51,7 +54,7 @@ def run_reference(
             run.compute(key, time)
     names = dict.fromkeys(node.name for node in plan.architecture.nodes if node.kind == "output")
     outputs = {name: torch.stack([run.values[name, "", t] for t in range(run.num_steps)], dim=2) for name in names}
-    return outputs, run.final_state(plan)
+    return outputs, run.final_state(plan, keep_all=keep_all)
 
 
 @dataclass
@@ -67,7 +70,7 @@ class _Run:
         some = next(iter(self.inputs.values()))
         self.size = some.shape[:2]  # P, B
         self.num_steps = some.shape[2]
-        self.first_step = 0 if self.state is None else self.state.step
+        self.first_step = self.state.step or 0 if self.state is not None else 0
         self.like = next(iter(self.parameters.values()))
 
     def compute(self, key: NodeKey, time: int) -> None:
@@ -155,8 +158,8 @@ class _Run:
             return torch.full(self.size, -1, dtype=torch.long, device=self.like.device)
         return self.like.new_zeros(*self.size, node.units)
 
-    def final_state(self, plan: Plan) -> State:
-        """The last values of everything that is read from the past."""
+    def final_state(self, plan: Plan, *, keep_all: bool) -> State:
+        """The last values of everything that is read from the past, or all values and those before them."""
         kept: dict[tuple[str, str], Tensor] = {}
         for (name, part), depth in plan.histories.items():
             if depth:
@@ -164,7 +167,7 @@ class _Run:
                     self.read(name, part, time)
                     if plan.exists(name, part, self.first_step + time)
                     else self._nothing(name)
-                    for time in range(self.num_steps - depth, self.num_steps)
+                    for time in range((0 if keep_all else self.num_steps) - depth, self.num_steps)
                 ]
                 kept[name, part] = torch.stack(values, dim=2)
         return State(self.first_step + self.num_steps, kept)

@@ -9,7 +9,7 @@ from torch import Tensor
 class State:
     """The last values of everything that is read from the past; pass it on to continue a sequence."""
 
-    step: int  # how many time steps came before
+    step: int | None  # how many time steps came before; None where the sequences ended at different phases
     values: dict[tuple[str, str], Tensor]  # by node name and part of its state: [P, B, K, N], the last K steps
 
     def at(self, name: str, part: str, time: int) -> Tensor:

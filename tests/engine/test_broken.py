@@ -39,8 +39,10 @@ def around_run(
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         run = rnnlab.engine.model.run_cpu
 
-        def broken(program: Any, parameters: Values, inputs: Values, state: State | None) -> tuple[Values, State]:
-            return run(program, *change(program.architecture, parameters, inputs, state))
+        def broken(
+            program: Any, parameters: Values, inputs: Values, state: State | None, **options: bool
+        ) -> tuple[Values, State]:
+            return run(program, *change(program.architecture, parameters, inputs, state), **options)
 
         monkeypatch.setattr(rnnlab.engine.model, "run_cpu", broken)
 
@@ -52,7 +54,7 @@ def after_run(change: Callable[[Values, State], tuple[Values, State]]) -> Patch:
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         run = rnnlab.engine.model.run_cpu
-        monkeypatch.setattr(rnnlab.engine.model, "run_cpu", lambda *arguments: change(*run(*arguments)))
+        monkeypatch.setattr(rnnlab.engine.model, "run_cpu", lambda *given, **options: change(*run(*given, **options)))
 
     return patch
 

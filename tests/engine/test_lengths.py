@@ -1,0 +1,80 @@
+"""Sequences of different lengths in one batch: each as if it ran alone."""
+
+import pytest
+import torch
+
+from rnnlab import Architecture, EdgeSpec, Model, ModelError, architecture
+
+NETWORKS = ["sh:lstm", "skip-3:gru", "td:tanh", "st:intersection", "clockwork:ugrnn", "mongia-d:lstm"]
+
+
+def make(name: str, path: str) -> Model:
+    network = architecture(name, input_size=3, output_size=2, units=4)
+    return Model(network, generator=torch.Generator().manual_seed(0), path=path).double()
+
+
+def gradients(model: Model) -> list[torch.Tensor]:
+    found = [torch.zeros_like(value) if value.grad is None else value.grad.clone() for value in model.parameters()]
+    model.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("path", ["cpu", "reference"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_each_sequence_is_as_if_alone(name: str, path: str) -> None:
+    """Outputs, state at the end, and gradients through both; what stands on the padding plays no part."""
+    model, lengths = make(name, path), torch.tensor([5, 1, 8, 3])
+    x = torch.randn(4, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    y, state = model(x, lengths=lengths)
+    (y.sin().sum() + sum(value.cos().sum() for value in state.values.values())).backward()
+    together = gradients(model)
+    for number, length in enumerate(lengths.tolist()):
+        alone, end = model(x[number : number + 1, :length])
+        torch.testing.assert_close(y[number, :length], alone[0], rtol=1e-12, atol=1e-12)
+        assert not y[number, length:].any()
+        for part, value in end.values.items():
+            torch.testing.assert_close(state.values[part][:, number], value[:, 0], rtol=1e-12, atol=1e-12)
+        (alone.sin().sum() + sum(value.cos().sum() for value in end.values.values())).backward()
+    for mine, theirs in zip(together, gradients(model), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_sequences_of_different_lengths_are_continued() -> None:
+    model, lengths = make("skip-3:lstm", "cpu"), torch.tensor([2, 6])
+    x = torch.randn(2, 9, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    _, state = model(x[:, :6], lengths=lengths)
+    more = torch.stack([x[0, 2:5], x[1, 6:9]])
+    y, _ = model(more, state)
+    torch.testing.assert_close(y[0], model(x[:1, :5])[0][0, 2:], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(y[1], model(x[1:])[0][0, 6:], rtol=1e-12, atol=1e-12)
+
+
+def test_ends_at_different_phases_cannot_be_continued_together() -> None:
+    model, x = make("mongia-d:lstm", "cpu"), torch.zeros(2, 4, 3, dtype=torch.float64)
+    _, state = model(x, lengths=torch.tensor([3, 4]))
+    with pytest.raises(ModelError, match="ended at different phases"):
+        model(x, state)
+    _, state = model(x, lengths=torch.tensor([2, 4]))
+    model(x, state)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        (torch.tensor([1, 2, 3]), "must be 2 integers"),
+        (torch.tensor([1.0, 2.0]), "must be 2 integers, got torch.float32"),
+        (torch.tensor([0, 2]), "from 1 to 4, got 0 to 2"),
+        (torch.tensor([1, 5]), "from 1 to 4, got 1 to 5"),
+    ],
+)
+def test_wrong_lengths_are_refused(lengths: torch.Tensor, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        make("sh:tanh", "cpu")(torch.zeros(2, 4, 3, dtype=torch.float64), lengths=lengths)
+
+
+def test_lengths_of_a_network_that_reads_the_future_are_refused() -> None:
+    made = architecture("sh:tanh", input_size=3, output_size=2, units=4)
+    ahead = Architecture(made.nodes, [*made.edges, EdgeSpec(source=("x", 0), target=("y", 0), delay=-1)])
+    model = Model(ahead, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ModelError, match="reads the future"):
+        model(torch.zeros(2, 4, 3), lengths=torch.tensor([1, 2]))
