@@ -254,14 +254,6 @@ def flat(array: Array) -> Array:
     return array.reshape(-1, array.shape[-1])
 
 
-def dot_into(source: Array, matrix: Array, out: Array) -> None:
-    """A product into [times, B, N], without a copy where that is contiguous."""
-    if out.flags.c_contiguous:
-        np.dot(source, matrix, out=out.reshape(-1, out.shape[-1]))
-    else:
-        out[...] = (source @ matrix).reshape(out.shape)
-
-
 def token_rows(tokens: Array, matrix: Array) -> Array:
     """The rows of a matrix that tokens take; -1 is no token and takes zeros."""
     rows = matrix[np.maximum(tokens, 0)]

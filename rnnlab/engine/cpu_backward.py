@@ -10,6 +10,7 @@ from rnnlab.engine.cpu_arrays import CpuArrays, Step, Views, all_times, flat, ga
 from rnnlab.engine.cpu_program import NodeCode, Part, Product
 from rnnlab.engine.cpu_stages import in_turn, nothing, product_stage, program_stage, slope_stage
 from rnnlab.engine.elementwise import Array, Program
+from rnnlab.engine.threads import matrix_product
 from rnnlab.graph.elements import NodeKey
 
 
@@ -250,7 +251,7 @@ class CpuBackward:
                     weights = self.arrays.parameters[product.name][p][
                         :, mine.start * code.units : mine.stop * code.units
                     ]
-                    change = flat(gate_columns([dgates[p]], theirs, code)[0]) @ weights.T
+                    change = matrix_product(flat(gate_columns([dgates[p]], theirs, code)[0]), weights.T)
                     target[p] += change.reshape(target[p].shape)
             if product.has_projection:
                 self._projection_backward(product, all_times)(0)
@@ -267,7 +268,7 @@ class CpuBackward:
                 weights = self.arrays.parameters[f"{product.name} projection"]
                 matrix = np.stack(
                     [
-                        flat(source[p]).T @ flat(change[p])
+                        matrix_product(flat(source[p]).T, flat(change[p]))
                         if width
                         else _gathered_rows(source[p].reshape(-1), flat(change[p]), weights.shape[1])
                         for p in range(self.arrays.P)
@@ -284,11 +285,11 @@ class CpuBackward:
                 change = flat(gate_columns([dgates[p]], theirs, code)[0])
                 columns = gradient[p][:, mine.start * code.units : mine.stop * code.units]
                 if (mine, theirs) in product.reset_runs:
-                    columns[...] = flat(self.arrays.resets[code.key][p]).T @ change
+                    columns[...] = matrix_product(flat(self.arrays.resets[code.key][p]).T, change)
                 elif self.arrays.is_tokens(product):
                     columns[...] = _gathered_rows(source[p].reshape(-1), change, gradient.shape[1])
                 else:
-                    columns[...] = flat(source[p]).T @ change
+                    columns[...] = matrix_product(flat(source[p]).T, change)
         return gradient
 
     def _initial_gradients(self, gradients: dict[str, Array]) -> None:

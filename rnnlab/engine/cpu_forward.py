@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from rnnlab.engine.cpu_arrays import CpuArrays, Step, Views, all_times, dot_into, flat, token_rows
+from rnnlab.engine.cpu_arrays import CpuArrays, Step, Views, all_times, flat, token_rows
 from rnnlab.engine.cpu_program import NodeCode, Product
 from rnnlab.engine.cpu_stages import (
     activation_stage,
@@ -19,6 +19,7 @@ from rnnlab.engine.cpu_stages import (
     projection_stage,
 )
 from rnnlab.engine.elementwise import Array
+from rnnlab.engine.threads import matrix_product, product_into
 
 
 def forward(arrays: CpuArrays) -> None:
@@ -47,7 +48,9 @@ def hoist(arrays: CpuArrays, code: NodeCode) -> None:
     if whole is not None:
         for p in range(arrays.P):
             for gate in range(code.num_gates):
-                dot_into(flat(arrays.source(whole)[p]), arrays.columns(whole.name, code)[p][:, gate], gates[p, gate])
+                product_into(
+                    flat(arrays.source(whole)[p]), arrays.columns(whole.name, code)[p][:, gate], gates[p, gate]
+                )
         gates += bias
     else:
         gates[...] = bias
@@ -63,7 +66,7 @@ def project(arrays: CpuArrays, product: Product) -> None:
     bias = arrays.parameters[f"{product.name} projection bias"]
     for p in range(arrays.P):
         if value.dtype == arrays.dtype:
-            dot_into(flat(value[p]), weights[p], arrays.projected[product.edge][p])
+            product_into(flat(value[p]), weights[p], arrays.projected[product.edge][p])
         else:
             arrays.projected[product.edge][p] = token_rows(value[p], weights[p])
     arrays.projected[product.edge] += bias[:, None, None]
@@ -76,7 +79,7 @@ def add_products(arrays: CpuArrays, gates: Array, product: Product, code: NodeCo
         if arrays.is_tokens(product):
             gates[p, theirs] += token_rows(source[p], columns[p][:, mine])
         else:
-            gates[p, theirs] += (flat(source[p]) @ columns[p][:, mine]).reshape(gates.shape[2:])
+            gates[p, theirs] += matrix_product(flat(source[p]), columns[p][:, mine]).reshape(gates.shape[2:])
 
 
 def gate_pairs(arrays: CpuArrays, runs: Sequence[tuple[slice, slice]]) -> Iterator[tuple[int, int, int]]:

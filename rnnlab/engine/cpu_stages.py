@@ -7,9 +7,10 @@ import numpy as np
 
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cell_program import Activation
-from rnnlab.engine.cpu_arrays import CpuArrays, Step, Views, all_times
+from rnnlab.engine.cpu_arrays import CpuArrays, Step, Views, all_times, multiply_whole
 from rnnlab.engine.cpu_program import NodeCode, Product
 from rnnlab.engine.elementwise import Array, Program, activate, run_program, slope
+from rnnlab.engine.threads import step_product
 
 
 def gates_stage(
@@ -29,8 +30,10 @@ def gates_stage(
         return product_stage(arrays, np.dot, sources, matrices[0], [target[0] for target in targets])
     apart = [source if arrays.P == 1 else source[:, None] for source in sources]
 
+    multiply = step_product(apart, matrices, scratch, matmul)
+
     def stage(j: int) -> None:
-        matmul(apart[j], matrices, scratch)
+        multiply(j)
         target = targets[j]
         add(target, scratch, target)
 
@@ -44,8 +47,12 @@ def product_stage(
     scratch = arrays.scratch(targets[0], targets[0].shape[-1])
     add = np.add
 
+    if multiply is multiply_whole:
+        return lambda j: (multiply(sources[j], matrix, scratch), add(targets[j], scratch, targets[j]))
+    step = step_product(sources, matrix, scratch, multiply)
+
     def stage(j: int) -> None:
-        multiply(sources[j], matrix, scratch)
+        step(j)
         target = targets[j]
         add(target, scratch, target)
 

@@ -20,6 +20,7 @@ from rnnlab import (
     sigmoid,
     tanh,
 )
+from rnnlab.engine import threads
 from rnnlab.engine.model import Model
 from tests.engine.comparison import (
     TOLERANCES,
@@ -121,6 +122,15 @@ def test_tokens_agree(name: str) -> None:
 @pytest.mark.parametrize("name", ["sh:tanh", "td:lstm-edges", "special-4:ugrnn"])
 def test_zero_initial_states_agree(name: str) -> None:
     compare(architecture(name, **SIZES, units=3, initial="zero"), num_steps=3)
+
+
+@pytest.mark.parametrize("population", [None, 3])
+@pytest.mark.parametrize("name", ["sh:lstm", "td:gru", "dots-2:tanh", "st:intersection", "mongia-d:lstm"])
+def test_large_products_on_several_threads_agree(monkeypatch, name: str, population: int | None) -> None:
+    """Every product counts as large here, and goes to torch."""
+    monkeypatch.setattr(threads, "_LARGE", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    compare(architecture(name, **SIZES, units=3), num_steps=5, population=population)
 
 
 @given(architectures(), st.integers(1, 7), st.sampled_from([None, 1, 3]), st.integers(0, 999))
