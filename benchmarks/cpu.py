@@ -1,9 +1,13 @@
-"""How fast a training step is on the CPU: against torch.nn where it has the network, and against a loop elsewhere.
+"""How fast a training step is on the CPU: against torch.nn where it has the network, else against loops.
+
+Two kinds of loop: one written by hand for its network, with the input product hoisted, as a careful user writes it; and
+rnnlab's own reference interpreter, which runs any network and is meant to be read, not to be fast.
 
     python benchmarks/cpu.py
 
 A step is forward, backward and all weight gradients, the input product included. Outputs and gradients of every case
-are compared first. Writes benchmarks/results/cpu.json; rows that lose are in it like all others.
+are compared first, but for populations, which the tests compare. Writes benchmarks/results/cpu-N-threads.json; rows
+that lose are in it like all others.
 """
 
 import json
@@ -87,8 +91,58 @@ def against_torch() -> list[dict[str, Any]]:
     return rows
 
 
-def against_a_loop() -> list[dict[str, Any]]:
-    """The same network as a plain loop of torch operations under autograd: the reference interpreter."""
+class Loop(nn.Module):
+    """td or skip-21 with tanh cells as a loop of torch operations under autograd, on the numbers of a model."""
+
+    def __init__(self, model: Model, name: str) -> None:
+        super().__init__()
+        self.arrays, self.name = model.arrays, name
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, None]:
+        states = self.td(x) if self.name.startswith("td") else self.skip(x)
+        last = "h2" if self.name.startswith("td") else "h"
+        return torch.stack(states, dim=1) @ self.arrays[f"{last}->y[0]"][0] + self.arrays["y bias"][0], None
+
+    def td(self, x: torch.Tensor) -> list[torch.Tensor]:
+        (w1, u1, v1, w2, u2), (b1, b2) = (
+            self.take("x->h1[0] h1->h1[1] h2->h1[1] h1->h2[0] h2->h2[1]"),
+            self.take("h1 bias,h2 bias", ","),
+        )
+        h1, h2 = (value.expand(len(x), -1) for value in self.take("h1 initial h,h2 initial h", ","))
+        states: list[torch.Tensor] = []
+        for given in (x @ w1 + b1).unbind(1):
+            h1 = torch.tanh(given + h1 @ u1 + h2 @ v1)
+            h2 = torch.tanh(torch.addmm(b2, h1, w2) + h2 @ u2)
+            states.append(h2)
+        return states
+
+    def skip(self, x: torch.Tensor) -> list[torch.Tensor]:
+        (w, u, v), (b, h) = self.take("x->h[0] h->h[1] h->h[21]"), self.take("h bias,h initial h", ",")
+        states = [h.expand(len(x), -1)] * 21
+        for given in (x @ w + b).unbind(1):
+            states.append(torch.tanh(given + states[-1] @ u + states[-21] @ v))
+        return states[21:]
+
+    def take(self, names: str, separator: str = " ") -> list[torch.Tensor]:
+        return [self.arrays[name][0] for name in names.split(separator)]
+
+
+def against_a_loop_by_hand() -> list[dict[str, Any]]:
+    rows = []
+    batch, steps, inputs, units = 32, 100, 32, 64
+    for name in ("td:tanh", "skip-21:tanh"):
+        network = architecture(name, input_size=inputs, output_size=10, units=units)
+        model = Model(network, generator=torch.Generator().manual_seed(0))
+        loop = Loop(model, name)
+        x = torch.randn(batch, steps, inputs, generator=torch.Generator().manual_seed(2))
+        check(model, loop, x)
+        pair = [milliseconds(training_step(module, x), 15) for module in (model, loop)]
+        rows.append(row(f"{name} {batch, steps, inputs, units}", "loop by hand", *pair))
+    return rows
+
+
+def against_the_interpreter() -> list[dict[str, Any]]:
+    """The same network on the reference path."""
     rows = []
     batch, steps, inputs, units = 32, 100, 32, 64
     for name in LOOPED:
@@ -99,7 +153,7 @@ def against_a_loop() -> list[dict[str, Any]]:
         x = torch.randn(batch, steps, inputs, generator=torch.Generator().manual_seed(2))
         check(models[0], models[1], x)
         pair = [milliseconds(training_step(model, x), 7) for model in models]
-        rows.append(row(f"{name} {batch, steps, inputs, units}", "loop", *pair))
+        rows.append(row(f"{name} {batch, steps, inputs, units}", "interpreter", *pair))
     return rows
 
 
@@ -126,7 +180,7 @@ def main() -> None:
         "machine": f"{platform.machine()}, {THREADS} of {os.cpu_count()} cores",
         "versions": {"python": platform.python_version()}
         | {package: version(package) for package in ("rnnlab", "numpy", "torch")},
-        "rows": [*against_torch(), *against_a_loop(), *population()],
+        "rows": [*against_torch(), *against_a_loop_by_hand(), *against_the_interpreter(), *population()],
     }
     path.write_text(json.dumps(results, indent=2) + "\n")
 

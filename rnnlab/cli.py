@@ -103,11 +103,13 @@ def measure_command(
     """
     graph = find_connections(architecture)
     measures = measure(graph if direction is None else one_direction(graph, direction.value))
-    print(json.dumps(measures.to_json(), indent=2) if as_json else measures)
-    if show_plan and not as_json:
+    data, shown = measures.to_json(), str(measures)
+    if show_plan:
         from rnnlab.engine.plan import plan
 
-        print(plan(find_architecture(architecture, input_size=1, output_size=1, units=1)))
+        lines = str(plan(find_architecture(architecture, input_size=1, output_size=1, units=1)))
+        data, shown = data | {"plan": lines.splitlines()}, f"{shown}\n{lines}"
+    print(json.dumps(data, indent=2) if as_json else shown)
 
 
 @app.command("draw")

@@ -184,6 +184,12 @@ def test_bidirectional_file_is_measured_one_direction_at_a_time(capsys, tmp_path
     assert "no backward cycle" in capsys.readouterr().err
 
 
+def test_plan_is_shown_and_in_the_json(capsys) -> None:
+    lines = ["hoisted   x: one product over all steps", "recurrent h1, h2: T steps run in 2·T sequential slots"]
+    assert run(capsys, "measure", "td:lstm", "--plan").splitlines()[-3:-1] == lines
+    assert json.loads(run(capsys, "measure", "td:lstm", "--plan", "--json"))["plan"][:2] == lines
+
+
 def test_version_is_the_packages(capsys) -> None:
     assert run(capsys, "--version") == f"rnnlab {importlib.metadata.version('rnnlab')}\n"
 

@@ -264,13 +264,13 @@ class CpuBackward:
             if product.has_projection:
                 change = self.dprojected[product.edge]
                 source = self.arrays.read(self.arrays.values, product.part, product.edge.delay, code.key)
-                width = source.shape[-1] if source.dtype == self.arrays.dtype else None
-                weights = self.arrays.parameters[f"{product.name} projection"]
+                is_tokens = source.dtype != self.arrays.dtype
+                num_rows = self.arrays.parameters[f"{product.name} projection"].shape[1]
                 matrix = np.stack(
                     [
-                        matrix_product(flat(source[p]).T, flat(change[p]))
-                        if width
-                        else _gathered_rows(source[p].reshape(-1), flat(change[p]), weights.shape[1])
+                        _gathered_rows(source[p].reshape(-1), flat(change[p]), num_rows)
+                        if is_tokens
+                        else matrix_product(flat(source[p]).T, flat(change[p]))
                         for p in range(self.arrays.P)
                     ]
                 )

@@ -30,14 +30,7 @@ def gates_stage(
         return product_stage(arrays, np.dot, sources, matrices[0], [target[0] for target in targets])
     apart = [source if arrays.P == 1 else source[:, None] for source in sources]
 
-    multiply = step_product(apart, matrices, scratch, matmul)
-
-    def stage(j: int) -> None:
-        multiply(j)
-        target = targets[j]
-        add(target, scratch, target)
-
-    return stage
+    return _adding(step_product(apart, matrices, scratch, matmul), scratch, targets)
 
 
 def product_stage(
@@ -45,14 +38,17 @@ def product_stage(
 ) -> Step:
     """Add a product to a target, by way of an array of its own."""
     scratch = arrays.scratch(targets[0], targets[0].shape[-1])
+    if multiply is multiply_whole:
+        return _adding(lambda j: multiply(sources[j], matrix, scratch), scratch, targets)
+    return _adding(step_product(sources, matrix, scratch, multiply), scratch, targets)
+
+
+def _adding(multiply: Step, scratch: Array, targets: Sequence[Array]) -> Step:
+    """Multiply into `scratch`, then add that to the target."""
     add = np.add
 
-    if multiply is multiply_whole:
-        return lambda j: (multiply(sources[j], matrix, scratch), add(targets[j], scratch, targets[j]))
-    step = step_product(sources, matrix, scratch, multiply)
-
     def stage(j: int) -> None:
-        step(j)
+        multiply(j)
         target = targets[j]
         add(target, scratch, target)
 

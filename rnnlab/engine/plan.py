@@ -62,21 +62,19 @@ class Plan:
     @cached_property
     def histories(self) -> dict[tuple[str, str], int]:
         """How many steps back each (name, part of state) is read, where it is."""
-        found: dict[tuple[str, str], int] = {}
-        for edge in self.architecture.edges:
-            for part in self.parts_read(edge):
-                key = (edge.source[0], part)
-                found[key] = max(found.get(key, 0), edge.delay)
-        return found
+        return self._farthest_reads(sign=1)
 
     @cached_property
     def lookaheads(self) -> dict[tuple[str, str], int]:
         """How many steps ahead each (name, part of state) is read."""
+        return self._farthest_reads(sign=-1)
+
+    def _farthest_reads(self, sign: int) -> dict[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}
         for edge in self.architecture.edges:
             for part in self.parts_read(edge):
                 key = (edge.source[0], part)
-                found[key] = max(found.get(key, 0), -edge.delay)
+                found[key] = max(found.get(key, 0), sign * edge.delay)
         return found
 
     def exists(self, name: str, part: str, step: int) -> bool:
