@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from rnnlab.architecture.cells import CELLS, Cell
-from rnnlab.architecture.files import find_architecture, find_connections
+from rnnlab.architecture.files import find_connections, sized_architecture
 from rnnlab.errors import RnnlabError
 from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
 from rnnlab.graph.directions import one_direction
@@ -24,6 +24,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+bench_app = typer.Typer(rich_markup_mode=None)
+app.add_typer(bench_app, name="bench")
 
 # what typer raises for a wrong command line; its place in the package differs between versions
 CommandLineError: Any = typer.BadParameter.__mro__[2]
@@ -92,8 +95,15 @@ def measure_command(
         Direction | None, typer.Option(help="Of a bidirectional network, the half to measure.", show_default=False)
     ] = None,
     show_plan: Annotated[
-        bool, typer.Option("--plan", help="Show also how the network runs: what is hoisted, what recurs.")
+        bool, typer.Option("--plan", help="Show also how the network runs on a CPU: order, slots, products, memory.")
     ] = False,
+    units: Annotated[
+        int | None, typer.Option(help="With --plan, the width of every layer of a name.", show_default="64")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="With --plan, how many sequences a training step takes.", show_default="32")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="With --plan, how long they are.", show_default="100")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure depth and reach through time exactly, with proofs.
@@ -104,11 +114,13 @@ def measure_command(
     graph = find_connections(architecture)
     measures = measure(graph if direction is None else one_direction(graph, direction.value))
     data, shown = measures.to_json(), str(measures)
+    sizes = {"units": units, "batch": batch, "steps": steps}
+    given = {name: size for name, size in sizes.items() if size is not None}
     if show_plan:
-        from rnnlab.engine.plan import plan
-
-        lines = str(plan(find_architecture(architecture, input_size=1, output_size=1, units=1)))
-        data, shown = data | {"plan": lines.splitlines()}, f"{shown}\n{lines}"
+        how, lines = _plan(architecture, **given)
+        data, shown = data | {"plan": how}, f"{shown}\n\n{lines}"
+    elif given:
+        raise RnnlabError(f"{', '.join(f'--{name}' for name in given)}: add --plan, which shows what depends on it")
     print(json.dumps(data, indent=2) if as_json else shown)
 
 
@@ -138,6 +150,51 @@ def draw_command(
     print(f"wrote {path}")
 
 
+@bench_app.callback(invoke_without_command=True)
+def bench_group(context: typer.Context) -> None:
+    """Measure speed and memory against the peers on this machine."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@bench_app.command("cpu")
+def bench_cpu_command(
+    threads: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="NUMBER", help="How many threads each side has; may be given twice.", show_default="1 and 2"
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small shapes and few repeats: shows that it works, not how fast it is.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the numbers to this JSON file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Race training steps against the peers.
+
+    The peers are torch.nn, JAX, torchrecurrent and loops written by hand. A step is forward, backward and all weight
+    gradients. Both sides must compute the same before they are timed; they take turns, and a row shows the ratio of
+    their medians, and for memory that of their peaks. Rows that lose are shown like all others, and so are peers that
+    are not installed (`pip install 'rnnlab[bench]'`).
+    """
+    from rnnlab.bench.cpu import bench_cpu
+    from rnnlab.bench.display import Display, footer
+
+    if output is not None and not output.parent.is_dir():
+        raise RnnlabError(f"cannot write {output}: there is no folder {output.parent}")
+    try:
+        found = bench_cpu(threads=threads, quick=quick, tell=Display(show_rows=not as_json))
+    except KeyboardInterrupt:
+        print("\nstopped; nothing was written", file=sys.stderr)
+        raise typer.Exit(130) from None
+    text = json.dumps(found.to_json(), indent=2)
+    if output is not None:
+        output.write_text(text + "\n")
+    print(text if as_json else footer(found))
+    found.check()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, or 2 and one line on standard error where the input is wrong."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -155,6 +212,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     print(f"rnnlab: {message}", file=sys.stderr)
     return 2
+
+
+def _plan(architecture: str, units: int | None = None, **sizes: int) -> tuple[dict[str, Any], str]:
+    """How a network would run on a CPU, as JSON and as text."""
+    from rnnlab.engine.costs import costs
+    from rnnlab.engine.explanation import labelled
+    from rnnlab.engine.plan import plan
+
+    network = sized_architecture(architecture, units)
+    widths = {node.name: node.units for node in network.nodes}
+    found = costs(plan(network), **sizes)
+    lines = (
+        labelled("path", "cpu: what a float32 model on the CPU runs"),
+        labelled("widths", ", ".join(f"{name} {width}" for name, width in widths.items())),
+        str(found),
+    )
+    return {"path": "cpu", "widths": widths, **found.to_json()}, "\n".join(lines)
 
 
 def _columns(measures: Measures) -> str:

@@ -15,3 +15,7 @@ class ArchitectureError(RnnlabError):
 
 class ModelError(RnnlabError):
     """What was handed to a model does not fit it: shapes, types, a state or a file of another one."""
+
+
+class BenchError(RnnlabError):
+    """A race that would not be fair: both sides compute different things, or one of them broke down."""

@@ -143,6 +143,10 @@ BROKEN = '{"nodes": [{"name": "h", "kind": "hidden"}], "edges": [{"source": "h",
         (["measure", "latin.json"], "is not UTF-8 text"),
         (["measure", "twice.json"], "the key 'nodes' stands twice"),
         (["measure", "skip-K"], "is a family"),
+        (["measure", "td", "--steps", "5", "--units", "3"], "--units, --steps: add --plan"),
+        (["measure", "td", "--plan", "--steps", "0"], "steps must be an integer of at least 1, got 0"),
+        (["measure", "td", "--plan", "--units", "0"], "units must be an integer of at least 1, got 0"),
+        (["measure", "fig1a", "--plan"], "output '4' has no node 4@1"),
     ],
 )
 def test_bad_input_is_one_line_and_status_two(capsys, tmp_path: Path, monkeypatch, arguments, message: str) -> None:
@@ -185,9 +189,45 @@ def test_bidirectional_file_is_measured_one_direction_at_a_time(capsys, tmp_path
 
 
 def test_plan_is_shown_and_in_the_json(capsys) -> None:
-    lines = ["hoisted   x: one product over all steps", "recurrent h1, h2: T steps run in 2·T sequential slots"]
-    assert run(capsys, "measure", "td:lstm", "--plan").splitlines()[-3:-1] == lines
-    assert json.loads(run(capsys, "measure", "td:lstm", "--plan", "--json"))["plan"][:2] == lines
+    shown = run(capsys, "measure", "td:lstm", "--plan").splitlines()
+    assert shown[5:11] == [
+        "",
+        "path        cpu: what a float32 model on the CPU runs",
+        "widths      x 1, h1 64, h2 64, y 1",
+        "order       by component: a wavefront would be the same",
+        "input       x",
+        "recurrent   h1, h2: T steps run in 2·T sequential slots",
+    ]
+    assert "slots       2·T, that is 200 for T = 100" in shown
+    found = json.loads(run(capsys, "measure", "td:lstm", "--plan", "--json"))["plan"]
+    assert found["path"] == "cpu"
+    assert found["widths"] == {"x": 1, "h1": 64, "h2": 64, "y": 1}
+    assert found["num_slots"] == 200
+    assert found["memory"]["total"] > 0
+
+
+def test_plan_is_for_the_sizes_that_are_given(capsys) -> None:
+    sizes = ["--units", "8", "--batch", "2", "--steps", "7"]
+    found = json.loads(run(capsys, "measure", "st:gru", "--plan", *sizes, "--json"))["plan"]
+    assert (found["widths"]["h1"], found["batch"], found["steps"], found["num_slots"]) == (8, 2, 7, 14)
+    assert "of B = 2, T = 7" in run(capsys, "measure", "st:gru", "--plan", *sizes)
+
+
+def test_plan_of_a_file_has_its_own_widths(capsys, tmp_path: Path) -> None:
+    own, bare = tmp_path / "own.json", tmp_path / "bare.json"
+    save_architecture(architecture("sh:gru", input_size=5, output_size=3, units=7), own)
+    save_graph(named_graph("sh"), bare)
+    widths = {
+        path: json.loads(run(capsys, "measure", path, "--plan", "--json"))["plan"]["widths"]
+        for path in (str(own), str(bare), f"{bare}:lstm")
+    }
+    assert widths == {
+        str(own): {"x": 5, "h": 7, "y": 3},
+        str(bare): {"x": 1, "h": 64, "y": 1},
+        f"{bare}:lstm": {"x": 1, "h": 64, "y": 1},
+    }
+    assert main(["measure", str(own), "--plan", "--units", "9"]) == 2
+    assert "gives widths itself" in capsys.readouterr().err
 
 
 def test_version_is_the_packages(capsys) -> None:

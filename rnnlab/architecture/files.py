@@ -39,6 +39,22 @@ def find_architecture(written: str, cell: str | None = None, **options: Unpack[B
     return found
 
 
+def sized_architecture(written: str, units: int | None = None) -> Architecture:
+    """The architecture that a user means, with widths to look at where it gives none.
+
+    Args:
+        written: NAME, NAME:CELL, FILE or FILE:CELL, as for `find_architecture`.
+        units: the width of every hidden node, 64 where left out; inputs and outputs are then 1 wide. A file that gives
+            widths itself keeps them, and takes no others.
+    """
+    file, cell = _split_file(written)
+    found = _load(file) if file is not None and units is None else None
+    if file is not None and isinstance(found, Architecture):
+        _check_no_cell(file, cell)
+        return found
+    return find_architecture(written, input_size=1, output_size=1, units=64 if units is None else units)
+
+
 def find_connections(written: str) -> CyclicGraph:
     """The graph of the architecture that a user means by NAME, NAME:CELL, FILE or FILE:CELL; its sizes play no part.
 

@@ -12,7 +12,6 @@ from rnnlab.engine.cpu_backward import CpuBackward
 from rnnlab.engine.cpu_forward import forward
 from rnnlab.engine.cpu_program import CpuProgram, Part
 from rnnlab.engine.state import State
-from rnnlab.engine.threads import one_blas_thread
 
 
 def run_cpu(
@@ -61,8 +60,7 @@ class _CpuFunction(torch.autograd.Function):
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
         by_time = {key: _time_first(value) for key, value in inputs.items()}
         run = CpuArrays(program, parameters, by_time, state, first_step)
-        with one_blas_thread():
-            forward(run)
+        forward(run)
         outputs = [*run.outputs().values(), *run.final_state(keep_all=keep_all).values()]
         results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
         if any(ctx.needs_input_grad):
@@ -88,8 +86,7 @@ class _CpuFunction(torch.autograd.Function):
         first = 4 + len(names.parameters)
         with_inputs = any(ctx.needs_input_grad[first : first + len(names.inputs)])
         way_back = CpuBackward(run)
-        with one_blas_thread():
-            dparameters = way_back.backward(doutputs, dfinal, with_inputs=with_inputs)
+        dparameters = way_back.backward(doutputs, dfinal, with_inputs=with_inputs)
         dinputs = way_back.input_gradients() if with_inputs else {}
         dstate = way_back.state_gradients()
         results = (

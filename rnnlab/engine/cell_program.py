@@ -1,76 +1,104 @@
-"""A cell compiled for the loop over time: activation of the gates, update, and both backward."""
+"""What a cell computes at a step, forward and backward, as formulas over what lies in memory.
 
-from collections.abc import Iterable, Mapping, Sequence
+Every fast path writes its kernels from these. Names of what is read and written:
+
+    gate NAME       before the step the sum of its products; after it what the backward pass needs of it
+    bias NAME       the bias of a gate
+    carried PART K  the part of the state that the K-th carry edge brings
+    depth           the depth input of a +RNN node
+    identity K      what the K-th identity edge adds after the nonlinearity
+    reset           what the second product multiplies, in cells that have one
+    state PART      the new state
+
+and with `d ` in front of them their gradients.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rnnlab.architecture.cells import Cell, Formulas
 from rnnlab.architecture.expressions import Expression, gradients, in_order, named, rewritten
-from rnnlab.engine.elementwise import Choice, Program, compile_program
+
+Outputs = Mapping[str, Expression]
 
 _ACTIVATIONS = ("sigmoid", "tanh", "relu", "nonlinearity")
-
-
-class Activation(NamedTuple):
-    """A nonlinearity on neighbouring gates, from gate number `first` up to `last`."""
-
-    operation: str
-    first: int
-    last: int
 
 
 class CellProgram(NamedTuple):
     """Everything elementwise about a node.
 
-    The loop keeps gates *activated*: where all a cell does with a gate's preactivation is one nonlinearity, that is
-    applied in place, and only its value is kept for the backward pass. All else is computed again from there.
+    Gates are kept *activated*: where all a cell does with a gate's preactivation is one nonlinearity, only its value is
+    kept, and its slope follows from it.
     """
 
     gates: tuple[str, ...]
-    activations: tuple[Activation, ...]  # of gates that need no second product
-    late_activations: tuple[Activation, ...]  # of gates that wait for the second product
-    update: Program  # gates, carried, depth -> new state
-    reset: Program | None  # gates, carried -> what the second product multiplies
-    backward: Program  # the same, slopes, kept state, gradients of the new state -> gradients of gates, carried, depth
-    reset_backward: Program | None  # gradient of what was multiplied -> gradients of gates and carried
-    is_activation_only: bool  # the new state is the activated gate itself
+    early: Outputs | None  # before the second product: gates that do not wait for it, and what it multiplies
+    forward: Outputs  # the other gates, and the new state
+    late: Outputs | None  # gradients of the gates of the second product, from which that of `reset` follows
+    backward: Outputs  # all other gradients, and those again
+    is_activation_only: bool  # the new state is the one activated gate itself
 
 
-def compile_cell(cell: Cell, num_carries: int, choice: Choice, kept: Sequence[str] = ()) -> CellProgram:
-    """The programs of a cell with that many carry edges, for one nonlinearity or a choice for each member.
+def compile_cell(cell: Cell, num_carries: int, num_identities: int, kept: Sequence[str] = ()) -> CellProgram:
+    """The formulas of a node of that cell with so many carry and identity edges.
 
-    The values of the parts of the new state in `kept` are at hand in the backward pass, and not computed again.
+    The backward pass finds the parts of the new state in `kept` in memory, and does not compute them again.
     """
     gates = cell.gate_names(num_carries)
     formulas = cell.formulas(max(1, num_carries))
     operations = _gate_operations(formulas, gates)
     reset = {} if formulas.reset is None else {"reset": formulas.reset}
-    activated = rewritten({**formulas.new_state, **reset}, lambda each: _activated_gate(each, operations))
-    new_state = {part: activated[part] for part in formulas.new_state}
-    inputs = [f"gate {gate}" for gate in gates]
-    inputs += [f"carried {part} {number}" for number in range(num_carries) for part in cell.carries]
-    inputs += ["depth"] if cell.has_depth_input else []
-    slopes = [f"slope {gate}" for gate in gates]
-    backward = _backward(new_state, [*inputs, *slopes], operations, kept)
+    activated = rewritten(
+        {**{f"state {part}": value for part, value in formulas.new_state.items()}, **reset},
+        lambda each: _activated_gate(each, operations),
+    )
+    new_state = {name: value for name, value in activated.items() if name != "reset"}
+    early = _fresh([gate for gate in gates if gate not in cell.reset_gates], operations)
+    late = _fresh(cell.reset_gates, operations)
+    # with a second product the early gates lie in memory by the time the state is computed
+    now = late if reset else early
+    forward = {**now, **_with_identities(_replaced(new_state, now), f"state {cell.ports[0]}", num_identities)}
     return CellProgram(
         gates,
-        _grouped(gates, [gate for gate in gates if gate not in cell.reset_gates], operations),
-        _grouped(gates, cell.reset_gates, operations),
-        compile_program(new_state, inputs, choice),
-        compile_program({"reset": activated["reset"]}, inputs, choice) if reset else None,
-        compile_program(backward, [*inputs, *slopes, *_names("state", kept), *_names("d", new_state)], choice),
-        compile_program(
-            _backward({"reset": activated["reset"]}, [*inputs, *slopes], operations, ()),
-            [*inputs, *slopes, "d reset"],
-            choice,
-        )
-        if reset
-        else None,
-        all(value.operation == "input" for value in new_state.values()) and set(operations) == set(gates),
+        {**early, **_replaced({"reset": activated["reset"]}, early)} if reset else None,
+        forward,
+        _late(new_state, cell.reset_gates, operations, kept) if reset else None,
+        {
+            **_backward(activated, gates, operations, kept),
+            **{f"d identity {k}": named(f"d state {cell.ports[0]}") for k in range(num_identities)},
+        },
+        len(gates) == 1
+        and set(operations) == set(gates)
+        and all(value.operation == "input" for value in new_state.values()),
     )
 
 
-def _names(prefix: str, parts: Iterable[str]) -> list[str]:
-    return [f"{prefix} {part}" for part in parts]
+def linear_program(num_identities: int) -> CellProgram:
+    """An output node: the sum of its products and its bias, the only gate and part, both without a name."""
+    forward = {"state ": named("gate ") + named("bias ")}
+    backward = {"d gate ": named("d state ")} | {f"d identity {k}": named("d state ") for k in range(num_identities)}
+    return CellProgram(("",), None, _with_identities(forward, "state ", num_identities), None, backward, True)
+
+
+def _fresh(gates: Sequence[str], operations: Mapping[str, str]) -> dict[str, Expression]:
+    """What is kept of gates, from the sum of their products and the bias."""
+    sums = {gate: named(f"gate {gate}") + named(f"bias {gate}") for gate in gates}
+    return {
+        f"gate {gate}": Expression(operations[gate], (value,)) if gate in operations else value
+        for gate, value in sums.items()
+    }
+
+
+def _replaced(outputs: Outputs, values: Mapping[str, Expression]) -> dict[str, Expression]:
+    """Outputs with some of the inputs replaced by what is computed on the way."""
+    return rewritten(outputs, lambda each: values.get(each.name) if each.operation == "input" else None)
+
+
+def _with_identities(outputs: Outputs, port: str, count: int) -> dict[str, Expression]:
+    added = dict(outputs)
+    for k in range(count):
+        added[port] = added[port] + named(f"identity {k}")
+    return added
 
 
 def _gate_operations(formulas: Formulas, gates: tuple[str, ...]) -> dict[str, str]:
@@ -95,30 +123,42 @@ def _activated_gate(expression: Expression, operations: Mapping[str, str]) -> Ex
     return named(argument.name) if argument.name.removeprefix("gate ") in operations else None
 
 
+def _slope(operation: str, value: Expression) -> Expression:
+    """The derivative of a nonlinearity, from its value."""
+    match operation:
+        case "sigmoid":
+            return value * (1 - value)
+        case "tanh":
+            return 1 - value * value
+        case "relu":
+            return Expression("step", (value,))
+        case _:
+            return Expression("slope", (value,))
+
+
 def _backward(
-    outputs: Mapping[str, Expression], inputs: Sequence[str], operations: Mapping[str, str], kept: Sequence[str]
+    outputs: Outputs, gates: Sequence[str], operations: Mapping[str, str], kept: Sequence[str]
 ) -> dict[str, Expression]:
-    """Gradients of the inputs that the outputs depend on, through the activations to the preactivations."""
+    """Gradients of the gates' preactivations, of all of them, and of the other inputs that the outputs depend on."""
     leaves = {each.name: each for each in in_order(outputs.values()) if each.operation == "input"}
     found = gradients(outputs, leaves)
-    for name in found:
-        gate = name.removeprefix("gate ")
-        if name.startswith("gate ") and gate in operations:
-            found[name] = found[name] * named(f"slope {gate}")
-    wanted = {f"d {name}": found[name] for name in inputs if name in found}
-    at_hand = {id(outputs[part]): part for part in kept if outputs[part].operation != "input"}
-    return rewritten(wanted, lambda each: named(f"state {at_hand[id(each)]}") if id(each) in at_hand else None)
+    for gate in gates:
+        name = f"gate {gate}"
+        found.setdefault(name, Expression("number", number=0.0))  # memory holds the gate until something is written
+        if gate in operations:
+            found[name] = found[name] * _slope(operations[gate], named(name))
+    at_hand = {
+        id(outputs[f"state {part}"]): part for part in kept if outputs[f"state {part}"].operation != "input"
+    }
+    return rewritten(
+        {f"d {name}": gradient for name, gradient in found.items()},
+        lambda each: named(f"state {at_hand[id(each)]}") if id(each) in at_hand else None,
+    )
 
 
-def _grouped(gates: Sequence[str], chosen: Sequence[str], operations: Mapping[str, str]) -> tuple[Activation, ...]:
-    """The activations of the chosen gates, neighbours of one kind together."""
-    groups: list[Activation] = []
-    for number, gate in enumerate(gates):
-        if gate not in chosen or gate not in operations:
-            continue
-        operation = operations[gate]
-        if groups and groups[-1].operation == operation and groups[-1].last == number:
-            groups[-1] = groups[-1]._replace(last=number + 1)
-        else:
-            groups.append(Activation(operation, number, number + 1))
-    return tuple(groups)
+def _late(
+    new_state: Outputs, reset_gates: Sequence[str], operations: Mapping[str, str], kept: Sequence[str]
+) -> dict[str, Expression]:
+    """The gradients of the gates of the second product alone."""
+    everything = _backward(new_state, reset_gates, operations, kept)
+    return {name: everything[name] for name in (f"d gate {gate}" for gate in reset_gates)}

@@ -1,16 +1,15 @@
-"""The backward pass on the CPU, by hand: the steps in reverse; the gradient of a matrix is one product at the end."""
+"""The backward pass on the CPU, by hand: the moments in reverse; the gradient of a matrix is one product at the end."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
+import torch
 
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.cpu_arrays import CpuArrays, Step, Views, all_times, flat, gate_columns
-from rnnlab.engine.cpu_program import NodeCode, Part, Product
-from rnnlab.engine.cpu_stages import in_turn, nothing, product_stage, program_stage, slope_stage
-from rnnlab.engine.elementwise import Array, Program
-from rnnlab.engine.threads import matrix_product
+from rnnlab.engine.cpu_arrays import CpuArrays
+from rnnlab.engine.cpu_forward import columns, operands
+from rnnlab.engine.cpu_program import Array, NodeCode, Part, Product
+from rnnlab.engine.cpu_work import Operand, Operations, runs_ahead
 from rnnlab.graph.elements import NodeKey
 
 
@@ -20,7 +19,7 @@ class CpuBackward:
     def __init__(self, arrays: CpuArrays) -> None:
         self.arrays = arrays
         self.dvalues: dict[Part, Array] = {}
-        self.dgates: dict[NodeKey, Array] = {}  # [P, times, B, gates * N]: all gates at a time go into one product
+        self.dgates: dict[NodeKey, Array] = {}  # [P, times, B, gates * N], in place of the gates themselves
         self.dprojected: dict[EdgeSpec, Array] = {}
 
     def backward(
@@ -33,22 +32,22 @@ class CpuBackward:
             dfinal: gradients of the final state, where there are any, [P, K, B, N].
             with_inputs: whether the inputs need gradients.
         """
-        self.with_inputs = with_inputs
-        self._allocate_gradients(doutputs, dfinal)
-        for component in reversed(self.arrays.plan.components):
-            codes = self.arrays.codes(component)
-            if component.is_hoisted:
-                for code in codes:
-                    self._backward_step(code, all_times)(0)
-            else:
-                steps = {code.key: self._backward_step(code, self.arrays.each) for code in codes}
-                self.arrays.walk(component, steps, backward=True)
-            for code in codes:
-                self._send_hoisted(code)
+        arrays = self.arrays
+        self._allocate(doutputs, dfinal, with_inputs)
+        operations = Operations(arrays)
+        is_ahead = runs_ahead(arrays)
+        for code in arrays.program.codes.values():
+            self._cell(operations, code)
+            self._products(operations, code, code.internal if is_ahead else code.products)
+            operations.end_list()
+        for code in arrays.program.codes.values():
+            if is_ahead:
+                self._products(operations, code, code.external)
+            operations.end_list()
+        operations.perform(backward=True)
         gradients: dict[str, Array] = {}
-        for component in self.arrays.plan.components:
-            for code in self.arrays.codes(component):
-                self._parameter_gradients(code, gradients)
+        for code in arrays.program.codes.values():
+            self._parameter_gradients(code, gradients)
         self._initial_gradients(gradients)
         return gradients
 
@@ -65,25 +64,25 @@ class CpuBackward:
         kept = {part: depth for part, depth in self.arrays.plan.histories.items() if depth and part in self.dvalues}
         return {part: self.arrays.rows(self.dvalues, part, -depth, 0) for part, depth in kept.items()}
 
-    def _allocate_gradients(self, doutputs: Mapping[str, Array], dfinal: Mapping[Part, Array]) -> None:
-        for part, values in self.arrays.values.items():
-            if values.dtype == self.arrays.dtype:
-                self.dvalues[part] = self.arrays.borrow(values.shape)
+    def _allocate(self, doutputs: Mapping[str, Array], dfinal: Mapping[Part, Array], with_inputs: bool) -> None:
+        arrays, tokens = self.arrays, self.arrays.program.tokens
+        for part, values in arrays.values.items():
+            is_passed_on = bool(arrays.plan.histories.get(part)) and arrays.state is not None
+            if part[0] not in tokens and (part[0] not in arrays.inputs or with_inputs or is_passed_on):
+                self.dvalues[part] = arrays.borrow(values.shape)
                 self.dvalues[part].fill(0)
         for name, gradient in doutputs.items():
-            self.arrays.rows(self.dvalues, (name, ""), 0, self.arrays.T)[...] = gradient
+            arrays.rows(self.dvalues, (name, ""), 0, arrays.T)[...] = gradient
         for part, gradient in dfinal.items():
             if part in self.dvalues:  # tokens have no gradient
                 self._add_final(part, gradient)
-        for key, code in self.arrays.program.codes.items():
-            if code.program is None:
-                self.dgates[key] = self.arrays.read(self.dvalues, code.state[0], 0, key)
-            else:
-                shape = (self.arrays.P, *self.arrays.gates[key].shape[2:4], code.num_gates * code.units)
-                self.dgates[key] = self.arrays.borrow(shape)
-        for edge, values in self.arrays.projected.items():
-            self.dprojected[edge] = self.arrays.borrow(values.shape)
+        for key, code in arrays.program.codes.items():
+            self.dgates[key] = arrays.new_state(self.dvalues, code) if code.shares_gates else arrays.gates[key]
+        for edge, values in arrays.projected.items():
+            self.dprojected[edge] = arrays.borrow(values.shape)
             self.dprojected[edge].fill(0)
+        # gradients that nobody asked for go here, all into one row
+        self.nowhere = np.zeros((arrays.P, max(arrays.program.state.values())), arrays.dtype)
 
     def _add_final(self, part: Part, gradient: Array) -> None:
         """The gradient of the final state, which holds zeros where the part does not exist."""
@@ -100,197 +99,101 @@ class CpuBackward:
         return self._gradient_of(product.part, product.edge.delay, product.edge.target)
 
     def _gradient_of(self, part: Part, delay: int, key: NodeKey) -> Array | None:
-        is_input = part[0] in self.arrays.inputs
-        if part not in self.dvalues or (is_input and not self.with_inputs):
-            return None
-        return self.arrays.read(self.dvalues, part, delay, key)
+        return self.arrays.read(self.dvalues, part, delay, key) if part in self.dvalues else None
 
-    def _backward_step(self, code: NodeCode, views: Views) -> Step:
-        """A function that takes the gradient of a node's new state, at its j-th time, back to all that it read."""
-        dgates = views(self.dgates[code.key])
-        multiply = self.arrays.multiply(views)
-        stages = [stage for edge in code.identities for stage in self._identity_backward(edge, code, views)]
-        if code.program is not None:
-            stages += self._cell_backward(code, views, dgates, multiply)
-        for product in code.internal:
-            dsource = self._dsource(product)
-            if dsource is not None:
-                targets = views(dsource)
-                for mine, theirs in product.runs:
-                    matrix = self.arrays.transposed(product.name, mine, code)
-                    stages.append(
-                        product_stage(self.arrays, multiply, gate_columns(dgates, theirs, code), matrix, targets)
-                    )
-                if product.has_projection:
-                    stages.append(self._projection_backward(product, views))
-        return in_turn(stages)
+    def _cell(self, operations: Operations, code: NodeCode) -> None:
+        """From the gradient of a node's new state to those of its gates and of all that its formulas read."""
+        arrays = self.arrays
+        kernels = arrays.program.kernels(code, arrays.dtype.name)
+        find = self._operands(code)
+        if kernels.late is not None:
+            # the gates of the second product come first, and beside the gates, which are still to be read
+            late = self._one_time(code.num_gates * code.units)
+            gates = {f"d gate {gate}": Operand(late, n * code.units) for n, gate in enumerate(code.program.gates)}
+            operations.compute(kernels.late, lambda name: gates[name] if name in gates else find(name), code.units)
+            dreset, adds = find("d reset"), False
+            for product in code.products:
+                for mine, theirs in product.reset_runs:
+                    matrix = columns(arrays, product, mine, code).swapaxes(1, 2)
+                    operations.multiply(Operand(late, theirs.start * code.units), matrix, dreset, adds=adds)
+                    adds = True
+        operations.compute(kernels.backward, find, code.units)
 
-    def _identity_backward(self, edge: EdgeSpec, code: NodeCode, views: Views) -> list[Step]:
-        target = self._gradient_of((edge.source[0], edge.port or ""), edge.delay, code.key)
-        if target is None:
-            return []
-        targets = views(target)
-        sources = views(self.arrays.read(self.dvalues, self.arrays.first_port(code), 0, code.key))
-        return [lambda j: np.add(targets[j], sources[j], targets[j])]
+    def _one_time(self, width: int) -> Array:
+        """Room for one time step, which all of them use in turn, as if [P, times, B, N]."""
+        array = self.arrays.borrow((self.arrays.P, 1, self.arrays.B, width))
+        return np.broadcast_to(array, (self.arrays.P, self.arrays.T, *array.shape[2:]))
 
-    def _cell_backward(
-        self,
-        code: NodeCode,
-        views: Views,
-        dgates: Sequence[Array],
-        multiply: Callable[..., Any],
-    ) -> list[Step]:
-        assert code.program is not None
-        slopes = np.empty(self._slopes_shape(code, views), self.arrays.dtype)
-        groups = code.program.activations + code.program.late_activations
-        stages = [slope_stage(self.arrays, group, slopes, code, views) for group in groups]
-        apart = slopes if self.arrays.P == 1 and views is not all_times else slopes.swapaxes(0, 1)
-        each_slope = [apart[gate] for gate in range(code.num_gates)]
-        operands = [*self.arrays.operands(code, views), *([one] * len(dgates) for one in each_slope)]
-        kept = [views(self.arrays.read(self.arrays.values, part, 0, code.key)) for part in code.kept]
-        dstate = [views(self.arrays.read(self.dvalues, part, 0, code.key)) for part in code.state]
-        inputs = [*operands, *kept, *dstate]
-        stages.append(self._gradient_stage(code, views, code.program.backward, inputs, dgates, adds=False))
-        if code.program.reset_backward is None:
-            return stages
-        dresets = [self.arrays.scratch(dgates[0], code.units)] * len(dgates)
-        stages.append(lambda j: dresets[j].fill(0))
-        for product in code.external + code.internal:
-            for mine, theirs in product.reset_runs:
-                matrix = self.arrays.transposed(product.name, mine, code)
-                stages.append(product_stage(self.arrays, multiply, gate_columns(dgates, theirs, code), matrix, dresets))
-        reset_backward = code.program.reset_backward
-        stages.append(self._gradient_stage(code, views, reset_backward, [*operands, dresets], dgates, adds=True))
-        return stages
+    def _operands(self, code: NodeCode) -> Callable[[str], Operand]:
+        """Where the backward pass keeps what a node's formulas name."""
+        values = operands(self.arrays, code)
+        dreset = Operand(self._one_time(code.units)) if code.program.early is not None else None
 
-    def _slopes_shape(self, code: NodeCode, views: Views) -> tuple[int, ...]:
-        gates = self.arrays.gates[code.key]
-        if views is all_times:
-            return gates.shape
-        return (
-            (code.num_gates, self.arrays.B, code.units)
-            if self.arrays.P == 1
-            else (self.arrays.P, code.num_gates, self.arrays.B, code.units)
-        )
+        def gathered(array: Array | None) -> Operand:
+            return Operand(self.nowhere if array is None else array)
 
-    def _gradient_stage(
-        self,
-        code: NodeCode,
-        views: Views,
-        program: Program,
-        inputs: Sequence[Sequence[Array]],
-        dgates: Sequence[Array],
-        *,
-        adds: bool,
-    ) -> Step:
-        """Run a backward program: gradients of gates are written (or added), those of all else are added."""
-        gathered = self._gathered(code, views, dgates)
-        scratch = [self.arrays.scratch(dgates[0], code.units) for _ in program.outputs]
-        outputs: list[Sequence[Array]] = []
-        additions: list[tuple[Array, Sequence[Array]]] = []
-        for name, buffer in zip(program.outputs, scratch, strict=True):
-            target = gathered[name]
-            if target is not None and name.startswith("d gate") and not adds:
-                outputs.append(target)
-            else:
-                outputs.append([buffer] * len(dgates))
-                if target is not None:
-                    additions.append((buffer, target))
-        run = program_stage(self.arrays, program, [*inputs, *outputs])
-        unused = (
-            []
-            if adds
-            else [
-                view
-                for name, view in gathered.items()
-                if name.startswith("d gate") and view is not None and name not in program.outputs
-            ]
-        )
+        def find(name: str) -> Operand:
+            if not name.startswith("d "):
+                return values(name)
+            kind, _, rest = name.removeprefix("d ").partition(" ")
+            match kind:
+                case "gate":
+                    return Operand(self.dgates[code.key], code.program.gates.index(rest) * code.units)
+                case "carried":
+                    part, _, number = rest.rpartition(" ")
+                    edge = code.carries[int(number)]
+                    return gathered(self._gradient_of((edge.source[0], part), edge.delay, code.key))
+                case "depth":
+                    return gathered(self._dsource(self.arrays.depth_product(code)))
+                case "identity":
+                    edge = code.identities[int(rest)]
+                    return gathered(self._gradient_of((edge.source[0], edge.port or ""), edge.delay, code.key))
+                case "reset":
+                    assert dreset is not None
+                    return dreset
+                case _:
+                    assert kind == "state", name
+                    return Operand(self.arrays.new_state(self.dvalues, code, rest))
 
-        def stage(j: int) -> None:
-            run(j)
-            for buffer, targets in additions:
-                np.add(targets[j], buffer, targets[j])
-            for targets in unused:
-                targets[j].fill(0)
+        return find
 
-        return stage
-
-    def _gathered(self, code: NodeCode, views: Views, dgates: Sequence[Array]) -> dict[str, Sequence[Array] | None]:
-        """Where the gradient of each input of a cell's formulas goes, by the name the backward programs give it."""
-        assert code.program is not None
-        found: dict[str, Sequence[Array] | None] = {}
-        for number, gate in enumerate(code.program.gates):
-            found[f"d gate {gate}"] = gate_columns(dgates, slice(number, number + 1), code)
-        for number, (edge, parts) in enumerate(code.carries):
-            for part in parts:
-                target = self._gradient_of(part, edge.delay, code.key)
-                found[f"d carried {part[1]} {number}"] = None if target is None else views(target)
-        if code.depth is not None:
-            target = self._dsource(self.arrays.depth_product(code))
-            found["d depth"] = None if target is None else views(target)
-        return found
-
-    def _projection_backward(self, product: Product, views: Views) -> Step:
-        target = self._gradient_of(product.part, product.edge.delay, product.edge.target)
-        if target is None:
-            return nothing
-        matrix = self.arrays.matrix(f"{product.name} projection", transposed=True)
-        sources = views(self.dprojected[product.edge])
-        return product_stage(self.arrays, self.arrays.multiply(views), sources, matrix, views(target))
-
-    def _send_hoisted(self, code: NodeCode) -> None:
-        """The gradients of all that a node reads from other components, at all times at once."""
-        for product in code.external:
+    def _products(self, operations: Operations, code: NodeCode, products: Sequence[Product]) -> None:
+        """From the gradients of a node's gates to those of what its edges multiplied."""
+        arrays = self.arrays
+        for product in products:
             target = self._dsource(product)
-            if target is None or self.arrays.is_tokens(product):
-                continue
-            dgates = self.dgates[code.key]
-            for p in range(self.arrays.P):
+            if target is not None:
                 for mine, theirs in product.runs:
-                    weights = self.arrays.parameters[product.name][p][
-                        :, mine.start * code.units : mine.stop * code.units
-                    ]
-                    change = matrix_product(flat(gate_columns([dgates[p]], theirs, code)[0]), weights.T)
-                    target[p] += change.reshape(target[p].shape)
+                    left = Operand(self.dgates[code.key], theirs.start * code.units)
+                    matrix = columns(arrays, product, mine, code).swapaxes(1, 2)
+                    operations.multiply(left, matrix, Operand(target), adds=True)
             if product.has_projection:
-                self._projection_backward(product, all_times)(0)
+                target = self._gradient_of(product.part, product.edge.delay, product.edge.target)
+                if target is not None:
+                    matrix = arrays.parameters[f"{product.name} projection"].swapaxes(1, 2)
+                    left = Operand(self.dprojected[product.edge])
+                    operations.multiply(left, matrix, Operand(target), adds=True)
 
     def _parameter_gradients(self, code: NodeCode, gradients: dict[str, Array]) -> None:
-        dgates = self.dgates[code.key]
-        _accumulate(gradients, code.bias, dgates.sum(axis=(1, 2)))
-        for product in code.external + code.internal:
-            _accumulate(gradients, product.name, self._matrix_gradient(code, product))
+        arrays, dgates = self.arrays, self.dgates[code.key]
+        _accumulate(gradients, code.bias, _row_sums(dgates))
+        for product in code.products:
+            matrix = arrays.parameters[product.name]
+            gradient = np.empty(matrix.shape, arrays.dtype)
+            for mine, theirs in (*product.runs, *product.reset_runs):
+                is_reset = (mine, theirs) in product.reset_runs
+                source = arrays.resets[code.key] if is_reset else arrays.source(product)
+                change = dgates[..., theirs.start * code.units : theirs.stop * code.units]
+                gradient[:, :, mine.start * code.units : mine.stop * code.units] = _matrix_gradients(
+                    source, change, matrix.shape[1]
+                )
+            _accumulate(gradients, product.name, gradient)
             if product.has_projection:
                 change = self.dprojected[product.edge]
-                source = self.arrays.read(self.arrays.values, product.part, product.edge.delay, code.key)
-                is_tokens = source.dtype != self.arrays.dtype
-                num_rows = self.arrays.parameters[f"{product.name} projection"].shape[1]
-                matrix = np.stack(
-                    [
-                        _gathered_rows(source[p].reshape(-1), flat(change[p]), num_rows)
-                        if is_tokens
-                        else matrix_product(flat(source[p]).T, flat(change[p]))
-                        for p in range(self.arrays.P)
-                    ]
-                )
-                _accumulate(gradients, f"{product.name} projection", matrix)
-                _accumulate(gradients, f"{product.name} projection bias", change.sum(axis=(1, 2)))
-
-    def _matrix_gradient(self, code: NodeCode, product: Product) -> Array:
-        gradient = np.empty_like(self.arrays.parameters[product.name])
-        source, dgates = self.arrays.source(product), self.dgates[code.key]
-        for p in range(self.arrays.P):
-            for mine, theirs in (*product.runs, *product.reset_runs):
-                change = flat(gate_columns([dgates[p]], theirs, code)[0])
-                columns = gradient[p][:, mine.start * code.units : mine.stop * code.units]
-                if (mine, theirs) in product.reset_runs:
-                    columns[...] = matrix_product(flat(self.arrays.resets[code.key][p]).T, change)
-                elif self.arrays.is_tokens(product):
-                    columns[...] = _gathered_rows(source[p].reshape(-1), change, gradient.shape[1])
-                else:
-                    columns[...] = matrix_product(flat(source[p]).T, change)
-        return gradient
+                source = arrays.read(arrays.values, product.part, product.edge.delay, code.key)
+                name = f"{product.name} projection"
+                _accumulate(gradients, name, _matrix_gradients(source, change, arrays.parameters[name].shape[1]))
+                _accumulate(gradients, f"{name} bias", _row_sums(change))
 
     def _initial_gradients(self, gradients: dict[str, Array]) -> None:
         """Every read from before the first step is a read of the initial state."""
@@ -298,18 +201,29 @@ class CpuBackward:
             for time in range(-before, 0) if self.arrays.state is None else ():
                 name = self.arrays.initial_name(part, time)
                 if name is not None:
-                    row = self.dvalues[part][:, before + time]
-                    _accumulate(gradients, name, row.sum(axis=1))
+                    _accumulate(gradients, name, self.dvalues[part][:, before + time].sum(axis=1))
 
 
-def _gathered_rows(tokens: Array, changes: Array, num_rows: int) -> Array:
-    """The sum of the changes of each token, a row for each."""
-    import torch
+def _flat(array: Array) -> torch.Tensor:
+    """[P, times, B, N] as a tensor [P, times * B, N]."""
+    return torch.from_numpy(array.reshape(array.shape[0], -1, array.shape[-1]))
 
-    known = tokens >= 0
-    rows = torch.zeros(num_rows, changes.shape[1], dtype=torch.from_numpy(changes[:0]).dtype)
-    rows.index_add_(0, torch.from_numpy(tokens[known]), torch.from_numpy(np.ascontiguousarray(changes[known])))
+
+def _matrix_gradients(source: Array, change: Array, num_rows: int) -> Array:
+    """The gradient of a matrix, [P, rows, columns], from all that it multiplied and the gradients of the products."""
+    changes = _flat(change)
+    if source.dtype == change.dtype:
+        return torch.bmm(_flat(source).mT, changes).numpy()
+    rows = changes.new_zeros(len(changes), num_rows, changes.shape[2])
+    for member, tokens in enumerate(source.reshape(len(source), -1)):
+        known = torch.from_numpy(tokens >= 0)
+        rows[member].index_add_(0, torch.from_numpy(tokens)[known], changes[member][known])
     return rows.numpy()
+
+
+def _row_sums(change: Array) -> Array:
+    """The gradient of a bias, [P, N]."""
+    return _flat(change).sum(dim=1).numpy()
 
 
 def _accumulate(gradients: dict[str, Array], name: str, gradient: Array) -> None:

@@ -1,123 +1,111 @@
-"""The forward pass on the CPU.
+"""The forward pass on the CPU: products into the gates, then the cell's formulas, node after node and step after step."""
 
-What comes from other components is one product over all steps; inside a component a step is a product, an activation
-and an update, in place.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rnnlab.engine.cpu_arrays import CpuArrays, Step, Views, all_times, flat, token_rows
-from rnnlab.engine.cpu_program import NodeCode, Product
-from rnnlab.engine.cpu_stages import (
-    activation_stage,
-    gates_stage,
-    identity_stage,
-    in_turn,
-    program_stage,
-    projection_stage,
-)
-from rnnlab.engine.elementwise import Array
-from rnnlab.engine.threads import matrix_product, product_into
+from rnnlab.architecture.expressions import named
+from rnnlab.engine.cpu_arrays import CpuArrays
+from rnnlab.engine.cpu_program import Array, NodeCode, Product
+from rnnlab.engine.cpu_work import Operand, Operations, runs_ahead
+from rnnlab.engine.native.elementwise import CHOICE, compile_kernel
+from rnnlab.engine.native.target import host
 
 
 def forward(arrays: CpuArrays) -> None:
-    """Fill `values` and `gates` for all time steps."""
-    arrays.allocate()
-    for component in arrays.plan.components:
-        codes = arrays.codes(component)
-        for code in codes:
-            hoist(arrays, code)
-        if component.is_hoisted:
-            for code in codes:
-                forward_step(arrays, code, all_times)(0)
-        else:
-            arrays.walk(component, {code.key: forward_step(arrays, code, arrays.each) for code in codes})
+    """Fill `values`, `gates`, `resets` and `projected` for all time steps."""
+    operations = Operations(arrays)
+    is_ahead = runs_ahead(arrays)
+    for code in arrays.program.codes.values():
+        _products(operations, code, code.internal if is_ahead else code.products, adds=is_ahead)
+        _cell(operations, code)
+        operations.end_list()
+    for code in arrays.program.codes.values():
+        if is_ahead:
+            _products(operations, code, code.external, adds=False)
+        operations.end_list()
+    operations.perform(backward=False)
 
 
-def hoist(arrays: CpuArrays, code: NodeCode) -> None:
-    """Bias and all products from other components, at all times of a node at once."""
-    gates = arrays.gates[code.key]
-    for product in code.external:
+def _products(operations: Operations, code: NodeCode, products: Sequence[Product], *, adds: bool) -> None:
+    """The sums of products into all gates of a node; or added to what is there."""
+    arrays = operations.arrays
+    everything = slice(0, code.num_gates)
+    if not adds and not any(run == (everything, everything) for run in (products[0].runs if products else ())):
+        operations.clear(Operand(arrays.gates[code.key]), code.num_gates * code.units)
+        adds = True
+    for product in products:
         if product.has_projection:
-            project(arrays, product)
-    everything = (slice(0, code.num_gates), slice(0, code.num_gates))
-    whole = next((each for each in code.external if each.runs == (everything,) and not arrays.is_tokens(each)), None)
-    bias = arrays.parameters[code.bias].reshape(arrays.P, code.num_gates, 1, 1, code.units)
-    if whole is not None:
-        for p in range(arrays.P):
-            for gate in range(code.num_gates):
-                product_into(
-                    flat(arrays.source(whole)[p]), arrays.columns(whole.name, code)[p][:, gate], gates[p, gate]
-                )
-        gates += bias
-    else:
-        gates[...] = bias
-    for product in code.external:
-        if product is not whole:
-            add_products(arrays, gates, product, code)
+            _project(operations, code, product)
+        for mine, theirs in product.runs:
+            out = Operand(arrays.gates[code.key], theirs.start * code.units)
+            matrix = columns(arrays, product, mine, code)
+            if arrays.program.reads_tokens(product):
+                operations.gather(arrays.source(product), matrix, out, adds=adds)
+            else:
+                operations.multiply(Operand(arrays.source(product)), matrix, out, adds=adds)
+            adds = True
 
 
-def project(arrays: CpuArrays, product: Product) -> None:
-    """Bring a depth input from another component to its node's width, at all times at once."""
+def _project(operations: Operations, code: NodeCode, product: Product) -> None:
+    """Bring a depth input to its node's width."""
+    arrays = operations.arrays
+    out = Operand(arrays.projected[product.edge])
+    matrix = arrays.parameters[f"{product.name} projection"]
     value = arrays.read(arrays.values, product.part, product.edge.delay, product.edge.target)
-    weights = arrays.parameters[f"{product.name} projection"]
-    bias = arrays.parameters[f"{product.name} projection bias"]
-    for p in range(arrays.P):
-        if value.dtype == arrays.dtype:
-            product_into(flat(value[p]), weights[p], arrays.projected[product.edge][p])
-        else:
-            arrays.projected[product.edge][p] = token_rows(value[p], weights[p])
-    arrays.projected[product.edge] += bias[:, None, None]
+    if product.part[0] in arrays.program.tokens:
+        operations.gather(value, matrix, out, adds=False)
+    else:
+        operations.multiply(Operand(value), matrix, out, adds=False)
+    operands = {"sum": out, "bias": Operand(arrays.parameters[f"{product.name} projection bias"])}
+    kernel = compile_kernel({"sum": named("sum") + named("bias")}, (), "tanh", arrays.dtype.name, host())
+    operations.compute(kernel, operands.__getitem__, code.units)
 
 
-def add_products(arrays: CpuArrays, gates: Array, product: Product, code: NodeCode) -> None:
-    """Add the product of an edge from another component, at all times at once."""
-    source, columns = arrays.source(product), arrays.columns(product.name, code)
-    for p, mine, theirs in gate_pairs(arrays, product.runs):
-        if arrays.is_tokens(product):
-            gates[p, theirs] += token_rows(source[p], columns[p][:, mine])
-        else:
-            gates[p, theirs] += matrix_product(flat(source[p]), columns[p][:, mine]).reshape(gates.shape[2:])
+def _cell(operations: Operations, code: NodeCode) -> None:
+    """The formulas of a node, and the second product of those that have one."""
+    arrays = operations.arrays
+    kernels = arrays.program.kernels(code, arrays.dtype.name)
+    find = operands(arrays, code)
+    operations.compute(kernels.early, find, code.units)
+    for product in code.products:
+        for mine, theirs in product.reset_runs:
+            out = Operand(arrays.gates[code.key], theirs.start * code.units)
+            matrix = columns(arrays, product, mine, code)
+            operations.multiply(Operand(arrays.resets[code.key]), matrix, out, adds=True)
+    operations.compute(kernels.forward, find, code.units)
 
 
-def gate_pairs(arrays: CpuArrays, runs: Sequence[tuple[slice, slice]]) -> Iterator[tuple[int, int, int]]:
-    """For every member: a gate of the matrix and the gate of the target that it feeds."""
-    for p in range(arrays.P):
-        for mine, theirs in runs:
-            for offset in range(mine.stop - mine.start):
-                yield p, mine.start + offset, theirs.start + offset
+def columns(arrays: CpuArrays, product: Product, gates: slice, code: NodeCode) -> Array:
+    """The columns of some gates of an edge's matrix, [P, rows, columns]."""
+    return arrays.parameters[product.name][:, :, gates.start * code.units : gates.stop * code.units]
 
 
-def forward_step(arrays: CpuArrays, code: NodeCode, views: Views) -> Step:
-    """A function that computes a node at its j-th time, or with `all_times` at all times."""
-    stages: list[Step] = []
-    for product in code.internal:
-        if product.has_projection:
-            stages.append(projection_stage(arrays, product, views))
-        sources = views(arrays.source(product))
-        stages += [gates_stage(arrays, product.name, sources, run, code, views) for run in product.runs]
-    if code.program is not None:
-        stages += [activation_stage(arrays, group, code, views) for group in code.program.activations]
-        stages += reset_stages(arrays, code, views)
-        stages += [activation_stage(arrays, group, code, views) for group in code.program.late_activations]
-        if not code.shares_gates:
-            state = [views(arrays.read(arrays.values, part, 0, code.key)) for part in code.state]
-            stages.append(program_stage(arrays, code.program.update, [*arrays.operands(code, views), *state]))
-    elif not code.shares_gates:
-        (gates,), values = arrays.gate_views(code, views), views(arrays.read(arrays.values, code.state[0], 0, code.key))
-        stages.append(lambda j: np.copyto(values[j], gates[j]))
-    stages += [identity_stage(arrays, edge, code, views) for edge in code.identities]
-    return in_turn(stages)
+def operands(arrays: CpuArrays, code: NodeCode) -> Callable[[str], Operand]:
+    """Where the forward pass keeps what a node's formulas name."""
 
+    def find(name: str) -> Operand:
+        if name == CHOICE:
+            return Operand(np.ascontiguousarray(code.choice, arrays.dtype).reshape(-1, 1))
+        kind, _, rest = name.partition(" ")
+        match kind:
+            case "gate":
+                return Operand(arrays.gates[code.key], code.program.gates.index(rest) * code.units)
+            case "bias":
+                return Operand(arrays.parameters[code.bias], code.program.gates.index(rest) * code.units)
+            case "carried":
+                part, _, number = rest.rpartition(" ")
+                edge = code.carries[int(number)]
+                return Operand(arrays.read(arrays.values, (edge.source[0], part), edge.delay, code.key))
+            case "depth":
+                return Operand(arrays.source(arrays.depth_product(code)))
+            case "identity":
+                edge = code.identities[int(rest)]
+                return Operand(arrays.read(arrays.values, (edge.source[0], edge.port or ""), edge.delay, code.key))
+            case "reset":
+                return Operand(arrays.resets[code.key])
+            case _:
+                assert kind == "state", name
+                return Operand(arrays.new_state(arrays.values, code, rest))
 
-def reset_stages(arrays: CpuArrays, code: NodeCode, views: Views) -> list[Step]:
-    """The second product of a cell that has one: what it multiplies, and the gates it adds to."""
-    if code.program is None or code.program.reset is None:
-        return []
-    resets = views(arrays.resets[code.key])
-    stages = [program_stage(arrays, code.program.reset, [*arrays.operands(code, views), resets])]
-    for product in code.external + code.internal:
-        stages += [gates_stage(arrays, product.name, resets, run, code, views) for run in product.reset_runs]
-    return stages
+    return find

@@ -1,30 +1,39 @@
-"""A plan compiled for the CPU: for each node what it multiplies, where the products go, and its cell's programs."""
+"""A plan made ready for the CPU: for each node what it multiplies, where the products go, and its compiled formulas."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.cell_program import CellProgram, compile_cell
-from rnnlab.engine.elementwise import Choice
+from rnnlab.engine.cell_program import CellProgram, Outputs, compile_cell, linear_program
+from rnnlab.engine.native.elementwise import Kernel, compile_kernel
+from rnnlab.engine.native.target import host
+from rnnlab.engine.native.walk import Runtime, runtime
 from rnnlab.engine.plan import Plan
 from rnnlab.engine.pool import Pool
 from rnnlab.graph.elements import NodeKey
 
+Array = NDArray[Any]
+Choice = str | Array
+"""A node's nonlinearity, or where members differ an array [P, 1, 1] that says whose is relu."""
+
 Part = tuple[str, str]
 """A part of a node's state: node name and component, such as ("h", "c"); inputs and outputs have the part ""."""
 
+Run = tuple[slice, slice]
+"""Neighbouring gates of a matrix, and as many neighbouring gates of the node that they feed."""
+
 
 class Product(NamedTuple):
-    """A dense edge: what it reads, and which of its target's gates it adds to.
-
-    A run pairs neighbouring gates of the matrix with the same number of neighbouring gates of the target.
-    """
+    """A dense edge: what it reads, and which of its target's gates it adds to."""
 
     edge: EdgeSpec
     name: str  # of the matrix
     part: Part
-    runs: tuple[tuple[slice, slice], ...]  # gates of the matrix, gates of the target
-    reset_runs: tuple[tuple[slice, slice], ...]  # the same for the second product
+    runs: tuple[Run, ...]
+    reset_runs: tuple[Run, ...]  # the same for the second product
     has_projection: bool
 
 
@@ -35,20 +44,36 @@ class NodeCode(NamedTuple):
     units: int
     bias: str
     num_gates: int
-    program: CellProgram | None  # None for an output, which is linear
+    program: CellProgram
     choice: Choice
     external: tuple[Product, ...]
     internal: tuple[Product, ...]
     identities: tuple[EdgeSpec, ...]
-    carries: tuple[tuple[EdgeSpec, tuple[Part, ...]], ...]
+    carries: tuple[EdgeSpec, ...]
     depth: EdgeSpec | None
-    state: tuple[Part, ...]  # in the order of the update's outputs
-    kept: tuple[Part, ...]  # parts whose values are what the update computed, nothing added
     shares_gates: bool  # the activated gate is the new state: one array serves both
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """All dense edges into the node."""
+        return self.external + self.internal
+
+    def gate_bytes(self, gate: int, itemsize: int) -> int:
+        """Where a gate begins in a row of all gates."""
+        return gate * self.units * itemsize
+
+
+class NodeKernels(NamedTuple):
+    """The compiled formulas of a node; None where there is nothing to do."""
+
+    early: Kernel | None
+    forward: Kernel
+    late: Kernel | None
+    backward: Kernel | None
 
 
 class CpuProgram:
-    """A plan compiled for numpy; holds no numbers of its own."""
+    """A plan ready to run on the CPU; holds no numbers of its own."""
 
     def __init__(self, plan: Plan, choices: Mapping[NodeKey, Choice]) -> None:
         self.plan = plan
@@ -57,42 +82,64 @@ class CpuProgram:
         self.codes = {
             node.key: self._code(node.key, choices) for node in plan.architecture.nodes if node.kind != "input"
         }
+        self.moments: dict[tuple[int, int, bool], Array] = {}  # by length, first phase and mode
+        self._kernels: dict[tuple[NodeKey, str], NodeKernels] = {}
+
+    def runtime(self, dtype: str) -> Runtime:
+        """The compiled loop over time."""
+        return runtime(dtype, host())
+
+    def kernels(self, code: NodeCode, dtype: str) -> NodeKernels:
+        """The formulas of a node, compiled on first use."""
+        if (code.key, dtype) not in self._kernels:
+            self._kernels[code.key, dtype] = _kernels(code, dtype)
+        return self._kernels[code.key, dtype]
+
+    @cached_property
+    def state(self) -> dict[Part, int]:
+        """Every part that is computed or given, and its width."""
+        found: dict[Part, int] = {}
+        for node in self.architecture.nodes:
+            for part in self.architecture.cell(node.key).state if node.kind == "hidden" else ("",):
+                found[node.name, part] = node.units
+        return found
+
+    @cached_property
+    def tokens(self) -> frozenset[str]:
+        """The inputs that are integers."""
+        return frozenset(node.name for node in self.architecture.nodes if node.encoding == "tokens")
+
+    def reads_tokens(self, product: Product) -> bool:
+        """Whether what an edge multiplies are integers, which take rows of its matrix."""
+        return not product.has_projection and product.part[0] in self.tokens
 
     def _code(self, key: NodeKey, choices: Mapping[NodeKey, Choice]) -> NodeCode:
         architecture = self.architecture
         node = architecture.by_key[key]
         products = [self._product(edge) for edge in architecture.incoming(key) if edge.transform == "dense"]
-        carries = tuple(
-            (edge, tuple((edge.source[0], part) for part in architecture.cell(key).carries))
-            for edge in architecture.carries(key)
-        )
         identities = tuple(edge for edge in architecture.incoming(key) if edge.transform == "identity")
-        choice = choices.get(key, "tanh")
-        cell = None if node.kind == "output" else architecture.cell(key)
-        # what identity edges add is in the values too: these are then no longer what the cell computed
-        kept = () if cell is None else tuple(part for part in cell.state if not identities or part != cell.ports[0])
-        program = None if cell is None else compile_cell(cell, len(carries), choice, kept)
+        carries = architecture.carries(key)
+        if node.kind == "output":
+            program = linear_program(len(identities))
+        else:
+            cell = architecture.cell(key)
+            # what identity edges add is in the values too: these are then no longer what the cell computed
+            kept = [part for part in cell.state if not identities or part != cell.ports[0]]
+            program = compile_cell(cell, len(carries), len(identities), kept)
         return NodeCode(
             key=key,
             units=node.units,
             bias=node.bias or f"{architecture.label(key)} bias",
             num_gates=len(architecture.gates(key)),
             program=program,
-            choice=choice,
+            choice=choices.get(key, "tanh"),
             external=tuple(product for product in products if not self.plan.is_internal(product.edge)),
             internal=tuple(product for product in products if self.plan.is_internal(product.edge)),
             identities=identities,
             carries=carries,
             depth=architecture.depth_edge(key),
-            state=tuple((key[0], part) for part in program.update.outputs) if program else ((key[0], ""),),
-            kept=tuple((key[0], part) for part in kept),
-            shares_gates=self._shares_gates(program, identities),
+            shares_gates=program.is_activation_only and architecture.period == 1 and not identities,
         )
-
-    def _shares_gates(self, program: CellProgram | None, identities: Sequence[EdgeSpec]) -> bool:
-        if self.architecture.period > 1 or identities:
-            return False
-        return program is None or (len(program.gates) == 1 and program.is_activation_only)
 
     def _product(self, edge: EdgeSpec) -> Product:
         architecture = self.architecture
@@ -106,7 +153,25 @@ class CpuProgram:
         return Product(edge, name, part, _runs(columns), _runs(reset), architecture.has_projection(edge))
 
 
-def _runs(columns: Sequence[tuple[int, int]]) -> tuple[tuple[slice, slice], ...]:
+def _kernels(code: NodeCode, dtype: str) -> NodeKernels:
+    program = code.program
+    choice = code.choice if isinstance(code.choice, str) else None
+
+    def kernel(outputs: Outputs | None, adds: Sequence[str] = ()) -> Kernel | None:
+        return compile_kernel(outputs, adds, choice, dtype, host()) if outputs else None
+
+    forward, backward = dict(program.forward), dict(program.backward)
+    if code.shares_gates:  # gate and state are one place, and so are their gradients
+        forward.pop(f"gate {program.gates[0]}", None)
+        if backward[f"d gate {program.gates[0]}"].operation == "input":
+            del backward[f"d gate {program.gates[0]}"]
+    found = kernel(forward)
+    assert found is not None
+    adds = [name for name in backward if not name.startswith("d gate ")]
+    return NodeKernels(kernel(program.early), found, kernel(program.late), kernel(backward, adds))
+
+
+def _runs(columns: Sequence[tuple[int, int]]) -> tuple[Run, ...]:
     """Pairs of gate numbers as pairs of ranges, neighbours joined."""
     runs: list[list[int]] = []  # first gate of the matrix, first of the target, how many
     for mine, theirs in columns:

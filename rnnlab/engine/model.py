@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.architecture.cells import NONLINEARITIES
 from rnnlab.engine.autograd import run_cpu
+from rnnlab.engine.costs import costs
 from rnnlab.engine.cpu_program import CpuProgram
+from rnnlab.engine.explanation import labelled
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
 from rnnlab.engine.plan import Plan, plan
-from rnnlab.engine.reference import run_reference
+from rnnlab.engine.reference import initial_state, run_reference
 from rnnlab.engine.state import State
 from rnnlab.errors import ModelError
 from rnnlab.graph.elements import NodeKey
@@ -30,6 +32,9 @@ class Model(nn.Module):
     `y, state = model(x)` takes x as [B, T, N] and gives y as [B, T, M]; with a population the first axis is the member:
     [P, B, T, N]. N is the width of all inputs side by side in the order of their names, M that of the outputs. An input
     of tokens is an integer tensor without the last axis.
+
+    It computes in the dtype of its parameters and returns that, inside `torch.autocast` too. `torch.export` and
+    `torch.onnx.export` record the reference path, for sequences as long as the example; values are not checked there.
 
     Args:
         architecture: what to build.
@@ -90,12 +95,17 @@ class Model(nn.Module):
             The outputs, [B, T, M] or [P, B, T, M], zero on padding, and the state at the end of each sequence, to
             continue with.
         """
+        device = next(iter(self.arrays.values())).device.type
+        if torch.is_autocast_enabled(device):  # lower precision is for single products, not for long recurrences
+            with torch.autocast(device, enabled=False):
+                return self.forward(x, state, lengths)
         inputs = self._inputs(x)
-        self._check_state(state, inputs)
+        if state is not None:
+            state = self._state(state, inputs)
         if lengths is not None:
             self._check_lengths(lengths, inputs)
         keep_all = lengths is not None
-        parameters = {spec.name: self.arrays[_key(spec.name)] for spec in self.architecture.parameters}
+        parameters = self._arrays_by_name()
         if self._chosen_path() == "cpu":
             program = _program(self.architecture, self.nonlinearity)
             outputs, new_state = run_cpu(program, parameters, inputs, state, keep_all=keep_all)
@@ -104,11 +114,23 @@ class Model(nn.Module):
                 self.plan, parameters, inputs, state, self._use_relu(), keep_all=keep_all
             )
         y = torch.cat(list(outputs.values()), dim=-1)
-        if lengths is not None:
+        first_step = 0 if state is None else state.step or 0
+        if lengths is None:
+            new_state = State((first_step + y.shape[2]) % self.architecture.period, new_state.values)
+        else:
             y = y * (torch.arange(y.shape[2], device=y.device) < lengths[:, None])[None, :, :, None]
-            first_step = state.step if state is not None and state.step is not None else 0
             new_state = self._at_the_ends(new_state, lengths, first_step)
         return (y[0] if self.population is None else y), new_state
+
+    def initial_state(self, batch_size: int) -> State:
+        """The state before the first step of `batch_size` sequences: what `forward` starts from without one.
+
+        For an exported model that takes a state with every call, and to start some sequences of a batch anew.
+        """
+        return initial_state(self.plan, self._arrays_by_name(), (self.population or 1, batch_size))
+
+    def _arrays_by_name(self) -> dict[str, Tensor]:
+        return {spec.name: self.arrays[_key(spec.name)] for spec in self.architecture.parameters}
 
     def _check_lengths(self, lengths: Tensor, inputs: Mapping[str, Tensor]) -> None:
         batch, steps = next(iter(inputs.values())).shape[1:3]
@@ -116,7 +138,7 @@ class Model(nn.Module):
             raise ModelError("the network reads the future (an edge has a negative delay): run sequences of one length")
         if lengths.dtype.is_floating_point or tuple(lengths.shape) != (batch,):
             raise ModelError(f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}")
-        if int(lengths.min()) < 1 or int(lengths.max()) > steps:
+        if not torch.compiler.is_exporting() and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
             raise ModelError(f"lengths lie from 1 to {steps}, got {int(lengths.min())} to {int(lengths.max())}")
 
     def _at_the_ends(self, everything: State, lengths: Tensor, first_step: int) -> State:
@@ -125,17 +147,29 @@ class Model(nn.Module):
         for part, values in everything.values.items():
             depth = self.plan.histories[part]  # the values begin that many steps before the first
             rows = lengths[:, None] + torch.arange(depth, device=lengths.device)  # [B, K]
-            sequences = torch.arange(len(lengths), device=lengths.device)[:, None]
+            sequences = torch.arange(lengths.shape[0], device=lengths.device)[:, None]
             kept[part] = values[:, sequences, rows]
-        phases = set((lengths % self.architecture.period).tolist())
-        return State(first_step + int(lengths[0]) if len(phases) == 1 else None, kept)
+        return State(self._step_at_the_ends(lengths, first_step), kept)
 
-    def explain(self) -> str:
-        """Which path runs and why, the plan, and the size of the network."""
+    def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
+        if self.architecture.period == 1:
+            return 0
+        if torch.compiler.is_exporting():  # nobody knows the lengths yet
+            return None
+        steps = set(((first_step + lengths) % self.architecture.period).tolist())
+        return steps.pop() if len(steps) == 1 else None
+
+    def explain(self, *, batch: int = 32, steps: int = 100) -> str:
+        """Which path runs and why, the plan, parameters, and slots and memory of a training step.
+
+        Args:
+            batch: of how many sequences the step is.
+            steps: how long they are.
+        """
         path, reason = self._path_and_reason()
-        count = self.architecture.num_parameters()
-        members = f", {self.population} members" if self.population else ""
-        return "\n".join((f"path      {path}: {reason}", str(self.plan), f"{count} parameters{members}"))
+        num_bytes = next(iter(self.arrays.values())).element_size()
+        found = costs(self.plan, batch=batch, steps=steps, population=self.population or 1, num_bytes=num_bytes)
+        return f"{labelled('path', f'{path}: {reason}')}\n{found}"
 
     def save(self, path: str | Path) -> None:
         """Write numbers and architecture to a safetensors file."""
@@ -159,9 +193,9 @@ class Model(nn.Module):
         if set(given) != set(nodes):
             raise ModelError(f"the network has the inputs {', '.join(nodes)}, got {', '.join(given)}")
         inputs = {name: self._input(given[name], node.units, node.encoding == "tokens") for name, node in nodes.items()}
-        sizes = {tuple(value.shape[:3]) for value in inputs.values()}
-        if len(sizes) > 1:
-            raise ModelError(f"inputs differ in batch size or length: {', '.join(map(str, sorted(sizes)))}")
+        sizes = [tuple(value.shape[:3]) for value in inputs.values()]
+        if any(size != sizes[0] for size in sizes):
+            raise ModelError(f"inputs differ in batch size or length: {', '.join(map(str, sizes))}")
         return inputs
 
     def _split(self, x: Tensor) -> dict[str, Tensor]:
@@ -192,7 +226,7 @@ class Model(nn.Module):
             return _tokens(x, units)
         if x.shape[-1] != units:
             raise ModelError(f"x must be {units} wide, got {x.shape[-1]}")
-        if bool(x.isnan().any()):
+        if not torch.compiler.is_exporting() and bool(x.isnan().any()):
             raise ModelError("x holds NaN")
         return x.to(self._dtype)
 
@@ -200,9 +234,8 @@ class Model(nn.Module):
     def _dtype(self) -> torch.dtype:
         return next(iter(self.arrays.values())).dtype
 
-    def _check_state(self, state: State | None, inputs: Mapping[str, Tensor]) -> None:
-        if state is None:
-            return
+    def _state(self, state: State, inputs: Mapping[str, Tensor]) -> State:
+        """The state, checked, in the dtype of the parameters."""
         if state.step is None:
             raise ModelError("the sequences of the state ended at different phases: they cannot be continued together")
         if not self.plan.can_stream:
@@ -216,6 +249,8 @@ class Model(nn.Module):
         found = {part: tuple(value.shape) for part, value in state.values.items()}
         if wanted != found:
             raise ModelError(f"the state is of another network or batch: wanted {wanted}, got {found}")
+        values = state.values.items()
+        return State(state.step, {part: v.to(self._dtype) if v.dtype.is_floating_point else v for part, v in values})
 
     def _chosen_path(self) -> str:
         return self._path_and_reason()[0]
@@ -225,6 +260,8 @@ class Model(nn.Module):
         can_cpu = some.device.type == "cpu" and some.dtype in (torch.float32, torch.float64)
         if self.path == "reference":
             return "reference", "asked for"
+        if torch.compiler.is_exporting():
+            return "reference", "an export records operations of torch"
         if can_cpu:
             return "cpu", "asked for" if self.path == "cpu" else f"{some.dtype} on the CPU".replace("torch.", "")
         if self.path == "cpu":
@@ -285,7 +322,7 @@ def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:
 def _tokens(x: Tensor, size: int) -> Tensor:
     if x.dtype.is_floating_point or x.dtype == torch.bool:
         raise ModelError(f"tokens are integers, got {x.dtype}")
-    if int(x.min()) < 0 or int(x.max()) >= size:
+    if not torch.compiler.is_exporting() and (int(x.min()) < 0 or int(x.max()) >= size):
         raise ModelError(f"tokens lie from 0 to {size - 1}, got {int(x.min())} to {int(x.max())}")
     return x.long()
 

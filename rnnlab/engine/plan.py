@@ -1,24 +1,25 @@
-"""The plan of a network: which nodes run over all time steps at once, which step by step, and in which order.
+"""The plan of a network: which nodes run over all time steps at once, which slot by slot, and in which order.
 
-The nodes fall into strongly connected components. A node on no cycle is *hoisted*: one large product over all time
-steps. The nodes of a cyclic component run slot by slot, by the schedule of the component's own graph; products that
-come from other components are hoisted. Components follow one another so that each finds what it reads.
+A node outside of all cycles is *hoisted*: one large product over all time steps. Nodes on cycles run slot by slot, by
+the schedule of the graph that they form; products that come from elsewhere are hoisted. In which company they run is
+the plan's *order*: `by component`, each strongly connected component after another, or as a `wavefront`, in one pattern
+of slots together with all that lies between them.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-
-import networkx
+from typing import Any
 
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.architecture.specs import EdgeSpec
+from rnnlab.engine.explanation import plan_lines, plan_to_json
+from rnnlab.engine.groups import ORDERS, Order, groups
 from rnnlab.errors import ArchitectureError
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.directions import reversed_in_time
 from rnnlab.graph.elements import Edge, Node, NodeKey
-from rnnlab.graph.schedule import Slots, slots
+from rnnlab.graph.schedule import Slots, slots, slots_formula
 
 Moment = tuple[NodeKey, int]
 """A node at a time step, counted from the start of the sequence at hand."""
@@ -26,7 +27,7 @@ Moment = tuple[NodeKey, int]
 
 @dataclass(frozen=True)
 class Component:
-    """Nodes that run together: one hoisted node, or a cycle and all that hangs in it."""
+    """Nodes that run together: one hoisted node, or one or more cycles and all that hangs in and between them."""
 
     nodes: tuple[NodeKey, ...]
     schedule: Slots | None  # None for a hoisted node
@@ -37,10 +38,16 @@ class Component:
         """Whether it is one node that depends on no earlier value of itself."""
         return self.schedule is None
 
-    def slot(self, name: str, time: int) -> int:
-        """The slot of a node of a cyclic component at a time."""
+    def slot(self, key: NodeKey, steps: int) -> int:
+        """The slot of a node of a cyclic component, so many steps after the first of the sequence.
+
+        Where time runs backward the last step is the first. Counted so, every sequence begins in slot 0, whatever the
+        phase of its first step: to move all slots by one fraction changes nothing in their order.
+        """
         assert self.schedule is not None
-        return self.schedule.slot(name, -time if self.is_backward else time)
+        graph, per_step = self.schedule.graph, self.schedule.per_step
+        number = graph.index[key[0], (-key[1] if self.is_backward else key[1]) % graph.period]
+        return (self.schedule.numerators[number] + steps * per_step.numerator) // per_step.denominator
 
 
 @dataclass(frozen=True)
@@ -49,11 +56,17 @@ class Plan:
 
     architecture: Architecture
     components: tuple[Component, ...]
+    order: Order
 
     @cached_property
     def component_of(self) -> dict[NodeKey, int]:
         """The number of each node's component."""
         return {key: number for number, component in enumerate(self.components) for key in component.nodes}
+
+    @property
+    def recurrent(self) -> tuple[Component, ...]:
+        """The components that run slot by slot."""
+        return tuple(component for component in self.components if not component.is_hoisted)
 
     def is_internal(self, edge: EdgeSpec) -> bool:
         """Whether an edge joins nodes of one cyclic component, and so cannot be hoisted."""
@@ -108,51 +121,70 @@ class Plan:
 
     def num_slots(self, num_steps: int) -> int:
         """How many sequential slots the cyclic components take, one after another."""
-        return sum(len(self.moments(part, num_steps)) for part in self.components if not part.is_hoisted)
+        return sum(len(self.moments(part, num_steps)) for part in self.recurrent)
+
+    @property
+    def slots_formula(self) -> str:
+        """How many slots T steps take, all cyclic components one after another, such as `2·T`."""
+        schedules = [part.schedule for part in self.recurrent if part.schedule is not None]
+        if all(each.per_step.denominator == each.constant.denominator == 1 for each in schedules):
+            return slots_formula(slots_per_step(self), sum((each.constant for each in schedules), Fraction(0)))
+        return " + ".join(each.formula for each in schedules)
+
+    @cached_property
+    def reason(self) -> str:
+        """Why the order is what it is, and what the other one would cost."""
+        (other,) = (plan(self.architecture, order=order) for order in ORDERS if order != self.order)
+        if other.components == self.components:
+            return f"{'a ' if other.order == 'wavefront' else ''}{other.order} would be the same"
+        if self.order == "wavefront":
+            return f"few slots, {self.slots_formula}; by component takes {other.slots_formula}, with more hoisted"
+        return f"as much as can be is hoisted, which suits a CPU; a wavefront would take {other.slots_formula} slots"
 
     def __str__(self) -> str:
-        label = self.architecture.label
-        lines: list[str] = []
-        for component in self.components:
-            names = ", ".join(label(key) for key in component.nodes)
-            if component.schedule is None:
-                lines.append(f"hoisted   {names}: one product over all steps")
-            else:
-                way = ", backward in time" if component.is_backward else ""
-                lines.append(f"recurrent {names}: {component.schedule.summary}{way}")
-        return "\n".join(lines)
+        return "\n".join(plan_lines(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """The order, its reason, and for each component its nodes, slots and products, ready for `json.dumps`."""
+        return plan_to_json(self)
 
 
-def plan(architecture: Architecture) -> Plan:
-    """The plan of an architecture, component by component."""
+def plan(architecture: Architecture, *, order: Order = "by component") -> Plan:
+    """The plan of an architecture.
+
+    Args:
+        architecture: what is to run.
+        order: `by component`, what a CPU wants: one strongly connected component after another, each with the d_r of
+            its own cycles, and all products between them hoisted. Or `wavefront`, what small networks on a GPU want:
+            all of them in one pattern of slots with the d_r of the whole, so that T steps of a stack of L layers take
+            T + L - 1 slots and not T · L. Components that run forward in time and such that run backward never share a
+            pattern; where both are there, the forward and the backward ones take turns.
+
+    Raises:
+        ArchitectureError: no such order, or an output that is absent at some steps.
+
+    >>> from rnnlab.architecture.catalogue import architecture
+    >>> network = architecture("stack-3", input_size=5, output_size=2, units=8)
+    >>> plan(network).num_slots(100), plan(network, order="wavefront").num_slots(100)
+    (300, 102)
+    """
+    if order not in ORDERS:
+        raise ArchitectureError(f"order is one of {', '.join(ORDERS)}, got {order!r}")
     _check_outputs(architecture)
     graph = architecture.graph
-    connected = graph.to_networkx()
-    condensed = networkx.condensation(networkx.DiGraph(connected))
-    loops = {edge.source for edge in graph.edges if edge.source == edge.target}
-    components: list[Component] = []
-    for number in networkx.lexicographical_topological_sort(
-        condensed, key=lambda n: min(_numbers(graph, condensed, n))
-    ):
-        members: tuple[NodeKey, ...] = tuple(sorted(condensed.nodes[number]["members"], key=graph.index.__getitem__))
-        is_cyclic = len(members) > 1 or not loops.isdisjoint(members)
-        components.append(_component(graph, members) if is_cyclic else Component(members, None, False))
-    return Plan(architecture, tuple(components))
+    return Plan(architecture, tuple(_component(graph, nodes) for nodes in groups(graph, order)), order)
 
 
-def _numbers(graph: CyclicGraph, condensed: "networkx.DiGraph[int]", number: int) -> Iterable[int]:
-    return (graph.index[key] for key in condensed.nodes[number]["members"])
-
-
-def _component(graph: CyclicGraph, members: tuple[NodeKey, ...]) -> Component:
-    inside = set(members)
+def _component(graph: CyclicGraph, nodes: tuple[NodeKey, ...]) -> Component:
+    inside = set(nodes)
+    edges = [Edge(*edge) for edge in graph.edges if edge.source in inside and edge.target in inside]
+    if not edges:
+        return Component(nodes, None, False)
     part = CyclicGraph(
-        [Node(node.name, node.kind, node.phase) for node in graph.nodes if node.key in inside],
-        [Edge(*edge) for edge in graph.edges if edge.source in inside and edge.target in inside],
-        graph.period,
+        [Node(node.name, node.kind, node.phase) for node in graph.nodes if node.key in inside], edges, graph.period
     )
     is_backward = part.direction == "backward"
-    return Component(members, slots(reversed_in_time(part) if is_backward else part), is_backward)
+    return Component(nodes, slots(reversed_in_time(part) if is_backward else part), is_backward)
 
 
 def _check_outputs(architecture: Architecture) -> None:
@@ -168,9 +200,10 @@ def _check_outputs(architecture: Architecture) -> None:
 
 def _moments(period: int, component: Component, num_steps: int, first_step: int) -> list[list[Moment]]:
     by_slot: dict[int, list[Moment]] = {}
-    for name, phase in component.nodes:
-        for time in range((phase - first_step) % period, num_steps, period):
-            by_slot.setdefault(component.slot(name, first_step + time), []).append(((name, phase), time))
+    for key in component.nodes:
+        for time in range((key[1] - first_step) % period, num_steps, period):
+            steps = num_steps - 1 - time if component.is_backward else time
+            by_slot.setdefault(component.slot(key, steps), []).append((key, time))
     return [by_slot[number] for number in sorted(by_slot)]
 
 

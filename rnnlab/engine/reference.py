@@ -57,6 +57,12 @@ def run_reference(
     return outputs, run.final_state(plan, keep_all=keep_all)
 
 
+def initial_state(plan: Plan, parameters: Mapping[str, Tensor], size: tuple[int, int]) -> State:
+    """What a population of `size[0]` members finds before the first step of `size[1]` sequences."""
+    no_steps = {"": torch.empty(*size, 0)}
+    return _Run(plan.architecture, parameters, no_steps, None, {}).final_state(plan, keep_all=False)
+
+
 @dataclass
 class _Run:
     architecture: Architecture
@@ -69,7 +75,7 @@ class _Run:
     def __post_init__(self) -> None:
         some = next(iter(self.inputs.values()))
         self.size = some.shape[:2]  # P, B
-        self.num_steps = some.shape[2]
+        self.num_steps = int(some.shape[2])  # a number, not a symbol, in an export: the loop over time is unrolled
         self.first_step = self.state.step or 0 if self.state is not None else 0
         self.like = next(iter(self.parameters.values()))
 

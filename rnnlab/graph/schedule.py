@@ -57,13 +57,22 @@ class Slots:
         return last // self.per_step.denominator + 1  # the smallest phi is 0: the first node of a longest walk has it
 
     @property
+    def formula(self) -> str:
+        """How many slots T steps take, such as `2·T + 2` or `⌊(2/3)·T + 8/3⌋`."""
+        return slots_formula(self.per_step, self.constant)
+
+    @property
     def summary(self) -> str:
         """The schedule in one line."""
-        rate = "T" if self.per_step == 1 else f"{show_fraction(self.per_step)}·T"
-        constant = f" {'+' if self.constant > 0 else '-'} {abs(self.constant)}" if self.constant else ""
-        total = f"{rate}{constant}"
-        whole = self.per_step.denominator == self.constant.denominator == 1
-        return f"T steps run in {total if whole else f'⌊{total}⌋'} sequential slots"
+        return f"T steps run in {self.formula} sequential slots"
+
+
+def slots_formula(per_step: Fraction, constant: Fraction) -> str:
+    """The floor of per_step · T + constant, written out."""
+    rate = "T" if per_step == 1 else f"{show_fraction(per_step)}·T"
+    rest = f" {'+' if constant > 0 else '-'} {abs(constant)}" if constant else ""
+    is_whole = per_step.denominator == constant.denominator == 1
+    return f"{rate}{rest}" if is_whole else f"⌊{rate}{rest}⌋"
 
 
 def show_fraction(value: Fraction) -> str:

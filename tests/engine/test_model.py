@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from rnnlab import Signal, compose, plus, predict
+from rnnlab.engine.costs import show_bytes
+from rnnlab.engine.memory import training_memory
 from rnnlab.engine.model import Model
 from rnnlab.errors import ModelError
 from tests.engine.comparison import parameter
@@ -20,7 +22,7 @@ from tests.engine.models import PATHS, SIZES, gradients, make, random, seeded, t
 def test_model_maps_batches_of_sequences(path: str) -> None:
     y, state = make(path=path)(random(5, 7, 3))
     assert y.shape == (5, 7, 2)
-    assert state.step == 7
+    assert state.step == 0  # 7, modulo the period
     assert {part: tuple(value.shape) for part, value in state.values.items()} == {
         ("h", "h"): (1, 5, 1, 4),
         ("h", "c"): (1, 5, 1, 4),
@@ -136,7 +138,7 @@ def test_streaming_step_by_step_equals_the_whole(name: str, path: str) -> None:
         steps.append(y)
     torch.testing.assert_close(torch.cat(steps, dim=1), whole)
     assert state is not None
-    assert state.step == final.step == 7
+    assert state.step == final.step == 7 % model.architecture.period
     for part, value in final.values.items():
         torch.testing.assert_close(state.values[part], value)
 
@@ -340,9 +342,22 @@ def train(model: Model, x: Tensor, wanted: Tensor) -> Tensor:
 
 def test_explain_says_which_path_runs_and_why() -> None:
     text = make().explain()
-    assert "cpu: float32 on the CPU" in text
-    assert "recurrent h: T steps run in T sequential slots" in text
-    assert f"{make().architecture.num_parameters()} parameters" in text
+    assert "path        cpu: float32 on the CPU\norder       by component: " in text
+    assert "recurrent   h: T steps run in T sequential slots" in text
+    assert f"parameters  {make().architecture.num_parameters()}: " in text
+
+
+def test_explain_counts_for_the_batch_and_length_that_are_given() -> None:
+    """With float64 and three members: six times the bytes."""
+    assert "T, that is 100 for T = 100" in make().explain()
+    assert "training step of B = 32, T = 100" in make().explain()
+    text = make(population=3).double().explain(batch=2, steps=10)
+    assert "T, that is 10 for T = 10" in text
+    memory = training_memory(make().plan, batch=2, steps=10)
+    assert f"memory      {show_bytes(6 * memory.total)} on the cpu path" in text
+    assert "training step of P = 3, B = 2, T = 10" in text
+    with pytest.raises(ModelError, match="steps must be an integer of at least 1, got 0"):
+        make().explain(steps=0)
 
 
 def test_explain_names_the_reason_for_the_reference() -> None:

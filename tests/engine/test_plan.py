@@ -1,5 +1,7 @@
 """Plans: which nodes run over all time steps at once, which step by step, and that all is written before it is read."""
 
+import json
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rnnlab import Architecture, ArchitectureError, architecture
+from rnnlab.engine.groups import ORDERS, Order
 from rnnlab.engine.plan import Plan, plan, slots_per_step
 from tests.engine.strategies import architectures
 from tests.engine.test_reference import bidirectional, worked_example_1, worked_example_2
@@ -63,6 +66,9 @@ def test_worked_examples_take_their_slots(num_steps: int) -> None:
     assert plan(worked_example_2()).num_slots(num_steps) == 2 * num_steps
     assert slots_per_step(plan(worked_example_1())) == 1
     assert slots_per_step(plan(worked_example_2())) == 2
+    wavefront = plan(worked_example_2(), order="wavefront")
+    assert wavefront.num_slots(num_steps) == num_steps + 1
+    assert slots_per_step(wavefront) == 1
 
 
 @pytest.mark.parametrize(
@@ -84,9 +90,12 @@ def test_network_with_skips_alone_runs_several_steps_at_once() -> None:
     assert [sorted(time for _, time in slot) for slot in found.moments(part, 7)] == [[0, 1, 2], [3, 4, 5], [6]]
 
 
-@given(architectures(), st.integers(1, 9), st.integers(0, 5))
-def test_everything_is_written_once_and_before_it_is_read(network: Architecture, num_steps: int, first: int) -> None:
-    found = plan(network)
+@pytest.mark.parametrize("order", ORDERS)
+@given(network=architectures(), num_steps=st.integers(1, 9), first=st.integers(0, 5))
+def test_everything_is_written_once_and_before_it_is_read(
+    order: Order, network: Architecture, num_steps: int, first: int
+) -> None:
+    found = plan(network, order=order)
     written: set[tuple[str, int]] = set()
     for part in found.components:
         for slot in all_moments(found, part, num_steps, first):
@@ -116,6 +125,26 @@ def all_moments(found: Plan, part, num_steps: int, first: int) -> list:
     ((name, phase),) = part.nodes
     period = found.architecture.period
     return [[((name, phase), time) for time in range((phase - first) % period, num_steps, period)]]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@given(network=architectures(), num_steps=st.integers(1, 20), first=st.integers(0, 5))
+def test_components_take_no_more_slots_than_their_formula_says(
+    order: Order, network: Architecture, num_steps: int, first: int
+) -> None:
+    """Whatever the phase in which a sequence begins, and in whichever direction time runs."""
+    found = plan(network, order=order)
+    for part in found.recurrent:
+        assert len(found.moments(part, num_steps, first)) <= part.schedule.num_slots(num_steps)
+
+
+def test_backward_component_begins_a_slot_with_the_last_step() -> None:
+    """A recurrence of two steps runs two steps a slot, from the end."""
+    made = bidirectional()
+    found = plan(Architecture(made.nodes, [replace(edge, delay=2 * edge.delay) for edge in made.edges]))
+    (part,) = [part for part in found.recurrent if part.is_backward]
+    times = [[sorted(time for _, time in slot) for slot in found.moments(part, num)] for num in (2, 3, 4)]
+    assert times == [[[0, 1]], [[1, 2], [0]], [[2, 3], [0, 1]]]
 
 
 @given(architectures())
@@ -148,13 +177,76 @@ def test_histories_and_lookaheads_are_the_longest_reads() -> None:
 
 def test_plan_prints_what_runs_how() -> None:
     assert str(plan(architecture("td", **SIZES))).splitlines() == [
-        "hoisted   x: one product over all steps",
-        "recurrent h1, h2: T steps run in 2·T sequential slots",
-        "hoisted   y: one product over all steps",
+        "order       by component: a wavefront would be the same",
+        "input       x",
+        "recurrent   h1, h2: T steps run in 2·T sequential slots",
+        "            each slot: 2 products of 4x4",
+        "            hoisted: 1 product of 3x4 over all steps",
+        "hoisted     y: 1 product of 4x2 over all steps",
     ]
     text = str(plan(bidirectional()))
-    assert "recurrent b: T steps run in T sequential slots, backward in time" in text
+    assert "recurrent   b: T steps run in T sequential slots, backward in time" in text
     assert "h@0, h@1" in str(plan(worked_example_1()))
+
+
+def test_plan_prints_its_order_and_why() -> None:
+    network = architecture("st:gru", **SIZES)
+    assert str(plan(network)).splitlines()[0] == (
+        "order       by component: as much as can be is hoisted, which suits a CPU; a wavefront would take T + 1 slots"
+    )
+    assert str(plan(network, order="wavefront")).splitlines() == [
+        "order       wavefront: few slots, T + 1; by component takes 2·T, with more hoisted",
+        "input       x",
+        "recurrent   h1, h2: T steps run in T + 1 sequential slots",
+        "            each slot: 3 products (2 of 4x8, 1 of 4x12), then 2 products of 4x4",
+        "            hoisted: 1 product of 3x12 over all steps",
+        "hoisted     y: 1 product of 4x2 over all steps",
+    ]
+    assert plan(worked_example_1(), order="wavefront").reason == "by component would be the same"
+
+
+def test_slots_that_differ_have_a_line_for_each_kind() -> None:
+    lines = str(plan(architecture("hierarchical", **SIZES), order="wavefront")).splitlines()
+    assert [line.strip() for line in lines if "of 2:" in line] == [
+        "1 slot of 2: 1 product of 4x4",
+        "1 slot of 2: 3 products of 4x4",
+    ]
+
+
+def test_formula_of_all_slots_adds_up_the_components() -> None:
+    assert plan(architecture("stack-3", **SIZES)).slots_formula == "3·T"
+    assert plan(architecture("stack-3", **SIZES), order="wavefront").slots_formula == "T + 2"
+    assert plan(architecture("hierarchical", **SIZES)).slots_formula == "T + ⌊(1/2)·T + 1/2⌋"
+
+
+def test_plan_in_json_says_what_the_text_says() -> None:
+    found = json.loads(json.dumps(plan(architecture("st:gru", **SIZES)).to_json()))
+    assert (found["order"], found["slots"]) == ("by component", "2·T")
+    assert "wavefront would take T + 1" in found["reason"]
+    assert [(part["role"], part["nodes"]) for part in found["components"]] == [
+        *(("input", ["x"]), ("recurrent", ["h1"]), ("recurrent", ["h2"]), ("hoisted", ["y"])),
+    ]
+    assert found["components"][1] == {
+        "role": "recurrent",
+        "nodes": ["h1"],
+        "hoisted_products": [{"rows": 3, "columns": 12, "num_steps": None, "count": 1}],
+        "token_rows": [],
+        "is_backward": False,
+        "slots": "T",
+        "slots_per_step": "1",
+        "slot_kinds": [
+            {
+                "count": 1,
+                "products": [{"rows": 4, "columns": 8, "num_steps": 1, "count": 1}],
+                "second_products": [{"rows": 4, "columns": 4, "num_steps": 1, "count": 1}],
+            }
+        ],
+    }
+
+
+def test_unknown_order_is_named() -> None:
+    with pytest.raises(ArchitectureError, match="order is one of by component, wavefront, got 'layers'"):
+        plan(architecture("sh", **SIZES), order="layers")  # type: ignore[arg-type]
 
 
 def test_output_absent_at_a_phase_is_named() -> None:

@@ -1,0 +1,1 @@
+"""Speed and memory against the peers on this machine; `rnnlab bench`."""

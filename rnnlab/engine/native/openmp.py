@@ -1,0 +1,32 @@
+"""The threads of torch: the loop over time runs on the same team, so that no two teams wait for one core."""
+
+import ctypes
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from threadpoolctl import threadpool_info
+
+
+class OpenMP(NamedTuple):
+    """Torch's OpenMP runtime, as far as it is needed; without one there is one thread."""
+
+    parallel: Any  # parallel(function, argument, threads)
+    thread_number: int  # address of the function that says which thread of the team is calling
+    most_threads: int
+
+
+@cache
+def openmp() -> OpenMP:
+    """The runtime that torch has loaded."""
+    torch.get_num_threads()
+    paths = [found["filepath"] for found in threadpool_info() if found["user_api"] == "openmp"]
+    for path in sorted(paths, key=lambda path: "torch" not in path):
+        library = ctypes.CDLL(path)
+        if hasattr(library, "GOMP_parallel"):
+            start = library.GOMP_parallel
+            start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+            start.restype = None
+            number = ctypes.cast(library.omp_get_thread_num, ctypes.c_void_p).value or 0
+            return OpenMP(lambda function, argument, threads: start(function, argument, threads, 0), number, 2**16)
+    return OpenMP(None, 0, 1)

@@ -1,0 +1,143 @@
+"""Matrix products: small, many, and with the same matrix again and again.
+
+The matrix is packed once for a whole sequence: panels two vectors wide, each with its rows one after another, so that
+a product reads it straight through. A tile of rows by one panel stays in registers until it is done.
+"""
+
+from llvmlite import ir
+
+from rnnlab.engine.native.code import INT, POINTER, Function, Kind, Value
+
+VECTORS = 2  # a panel is so many vectors wide, the last one maybe one
+_PADDED = 256  # from so many columns on, rows are copied apart: powers of two would share few lines of the cache
+_SPREAD = 16  # numbers of a line of the cache, and of the gap between copied rows
+
+
+def packed_size(rows: int, columns: int, lanes: int) -> int:
+    """How many numbers a packed matrix takes."""
+    return rows * -(-columns // lanes) * lanes
+
+
+def scratch_size(rows: int, columns: int) -> int:
+    """How many numbers the copy of so many rows of the left matrix takes."""
+    return rows * (-(-columns // _SPREAD) | 1) * _SPREAD
+
+
+def write_products(module: ir.Module, kind: Kind) -> ir.Function:
+    """The functions `multiply` and `pack`; gives back the first."""
+    tiles = {
+        (rows, vectors): _write_tile(module, kind, rows, vectors)
+        for vectors in range(1, VECTORS + 1)
+        for rows in range(1, kind.target.tile_rows + 1)
+    }
+    _write_pack(module, kind)
+    return _write_multiply(module, kind, tiles)
+
+
+def _write_tile(module: ir.Module, kind: Kind, rows: int, vectors: int) -> ir.Function:
+    """out[rows, columns] = left[rows, depth] @ panel, or added to it."""
+    arguments = [POINTER, INT, POINTER, INT, POINTER, INT, INT, INT]
+    code = Function(module, f"tile_{rows}_{vectors}", arguments, kind, inner=True)
+    left, left_bytes, panel, depth, out, out_bytes, columns, adds = code.args
+    build = code.build
+    sums = [[code.variable(code.number(0.0)) for _ in range(vectors)] for _ in range(rows)]
+    starts = [code.at(left, build.mul(left_bytes, INT(row))) for row in range(rows)]
+    with code.loop(INT(0), depth) as k:
+        line = code.element(panel, build.mul(k, INT(vectors * kind.lanes)))
+        right = [code.load(code.element(line, INT(v * kind.lanes))) for v in range(vectors)]
+        for row in range(rows):
+            factor = code.splat(code.load_scalar(code.element(starts[row], k)))
+            for v in range(vectors):
+                total = build.load(sums[row][v], typ=kind.vector)
+                build.store(code.fused(factor, right[v], total), sums[row][v])
+    masks = [code.first_lanes(build.sub(columns, INT(v * kind.lanes))) for v in range(vectors)]
+    places = [
+        [code.element(code.at(out, build.mul(out_bytes, INT(row))), INT(v * kind.lanes)) for v in range(vectors)]
+        for row in range(rows)
+    ]
+    with build.if_else(build.icmp_signed("!=", adds, INT(0))) as (then, otherwise):
+        for block, is_adding in ((then, True), (otherwise, False)):
+            with block:
+                for row in range(rows):
+                    for v in range(vectors):
+                        total = build.load(sums[row][v], typ=kind.vector)
+                        if is_adding:
+                            total = build.fadd(total, code.load(places[row][v], masks[v]))
+                        code.store(total, places[row][v], masks[v])
+    return code.finish()
+
+
+def _write_multiply(module: ir.Module, kind: Kind, tiles: dict[tuple[int, int], ir.Function]) -> ir.Function:
+    """out[rows, columns] = left[rows, depth] @ packed, or added to it; `scratch` has room for the rows."""
+    arguments = [POINTER, INT, POINTER, INT, POINTER, INT, INT, INT, INT, POINTER]
+    code = Function(module, "multiply", arguments, kind)
+    left, left_bytes, packed, depth, out, out_bytes, rows, columns, adds, scratch = code.args
+    build = code.build
+    left_place, left_step = code.variable(left), code.variable(left_bytes)
+    with build.if_then(build.icmp_signed(">=", depth, INT(_PADDED))):
+        lines = build.or_(build.sdiv(build.add(depth, INT(_SPREAD - 1)), INT(_SPREAD)), INT(1))
+        step = build.mul(lines, INT(_SPREAD * kind.bytes))
+        with code.loop(INT(0), rows) as row:
+            source = code.at(left, build.mul(row, left_bytes))
+            target = code.at(scratch, build.mul(row, step))
+
+            def copy(column: Value, mask: Value | None) -> None:
+                code.store(code.load(code.element(source, column), mask), code.element(target, column), mask)
+
+            code.columns(depth, copy)
+        build.store(scratch, left_place)
+        build.store(step, left_step)
+    left, left_bytes = build.load(left_place, typ=POINTER), build.load(left_step, typ=INT)
+    most = kind.target.tile_rows
+    num_tiles = build.sdiv(build.add(rows, INT(most - 1)), INT(most))
+    with code.loop(INT(0), columns, VECTORS * kind.lanes) as column:
+        panel = code.element(packed, build.mul(column, depth))
+        width = build.sub(columns, column)
+        is_narrow = build.icmp_signed("<=", width, INT(kind.lanes))
+        with code.loop(INT(0), num_tiles) as tile:
+            first = build.sdiv(build.mul(tile, rows), num_tiles)  # rows shared out evenly
+            last = build.sdiv(build.mul(build.add(tile, INT(1)), rows), num_tiles)
+            place = code.element(code.at(out, build.mul(first, out_bytes)), column)
+            given = [code.at(left, build.mul(first, left_bytes)), left_bytes, panel, depth]
+            given += [place, out_bytes, width, adds]
+            choice = build.add(build.sub(last, first), build.select(is_narrow, INT(0), INT(most)))
+            done = code.function.append_basic_block()
+            switch = build.switch(choice, done)
+            for (tile_rows, vectors), function in tiles.items():
+                block = code.function.append_basic_block()
+                switch.add_case(INT(tile_rows + most * (vectors - 1)), block)
+                build.position_at_end(block)
+                build.call(function, given)
+                build.branch(done)
+            build.position_at_end(done)
+    return code.finish()
+
+
+def _write_pack(module: ir.Module, kind: Kind) -> None:
+    """pack(matrix, bytes from row to row, from column to column, rows, columns, packed)."""
+    code = Function(module, "pack", [POINTER, INT, INT, INT, INT, POINTER], kind)
+    matrix, row_bytes, column_bytes, rows, columns, packed = code.args
+    build, lanes = code.build, kind.lanes
+    zero = ir.Constant(kind.scalar, 0.0)
+    with code.loop(INT(0), columns, VECTORS * lanes) as column:
+        left = build.sub(columns, column)
+        vectors = build.select(build.icmp_signed("<=", left, INT(lanes)), INT(1), INT(VECTORS))
+        width = build.mul(vectors, INT(lanes))
+        filled = build.select(build.icmp_signed("<", left, width), left, width)
+        panel = code.element(packed, build.mul(column, rows))
+        with code.loop(INT(0), rows) as row:
+            source = code.at(matrix, build.add(build.mul(row, row_bytes), build.mul(column, column_bytes)))
+            target = code.element(panel, build.mul(row, width))
+            with build.if_else(build.icmp_signed("==", column_bytes, INT(kind.bytes))) as (then, otherwise):
+                with then:
+
+                    def copy(start: Value, mask: Value | None) -> None:
+                        code.store(code.load(code.element(source, start), mask), code.element(target, start), mask)
+
+                    code.columns(filled, copy)
+                with otherwise, code.loop(INT(0), filled) as each:
+                    number = code.load_scalar(code.at(source, build.mul(each, column_bytes)))
+                    build.store(number, code.element(target, each))
+            with code.loop(filled, width) as each:
+                build.store(zero, code.element(target, each))
+    code.finish()

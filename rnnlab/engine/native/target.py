@@ -1,0 +1,73 @@
+"""The machine at hand: how wide its vectors are, and how a module becomes functions that run on it."""
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from llvmlite import binding
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the code is written for."""
+
+    vector_bytes: int
+    tile_rows: int  # rows of a product kept in registers, two vectors each, besides what is being multiplied
+    cpu: str
+    features: str
+
+
+class Library:
+    """Compiled functions; they live as long as it does."""
+
+    def __init__(self, text: str, target: Target) -> None:
+        module = binding.parse_assembly(text)
+        module.verify()
+        machine = _machine(target)
+        options = binding.create_pipeline_tuning_options(speed_level=2)
+        # the vectors are written out by hand: widening them further only costs time
+        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+        builder = binding.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        self._engine: Any = binding.create_mcjit_compiler(module, machine)
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where a function starts."""
+        return self._engine.get_function_address(name)
+
+    def function(self, name: str, *arguments: Any) -> Any:
+        """A function as Python calls it; the interpreter lock is free while it runs."""
+        return ctypes.CFUNCTYPE(None, *arguments)(self.address(name))
+
+
+@cache
+def host() -> Target:
+    """This machine."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    features = binding.get_host_cpu_features()
+    return _target(features, binding.get_host_cpu_name(), features.flatten())
+
+
+def _target(features: Any, cpu: str, flags: str) -> Target:
+    if features.get("avx512f"):  # 32 registers of 64 bytes
+        return Target(64, 14, cpu, flags)
+    if features.get("avx2"):  # 16 registers of 32 bytes
+        return Target(32, 6, cpu, flags)
+    if features.get("neon"):  # 32 registers of 16 bytes
+        return Target(16, 12, cpu, flags)
+    return Target(16, 6, cpu, flags)
+
+
+@cache
+def _machine(target: Target) -> Any:
+    triple = binding.Target.from_default_triple()
+    return triple.create_target_machine(cpu=target.cpu, features=target.features, opt=3)
+
+
+@cache
+def compiled(text: str, target: Target) -> Library:
+    """The functions of a module; equal modules are compiled once."""
+    return Library(text, target)

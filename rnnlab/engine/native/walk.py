@@ -1,0 +1,187 @@
+"""The loop over time as machine code: it goes through a list of moments and does each one's operations.
+
+It knows nothing of graphs or cells. An operation is a product, a gathering of rows by token, or a compiled formula;
+where its operands lie, records say. So a new architecture needs no compilation, only a new cell does.
+
+Sequences of a batch never meet, nor do members: a thread takes some rows of one member through all moments at once.
+"""
+
+import ctypes
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from rnnlab.engine.native.code import INT, POINTER, SHORT, Function, Kind, Value
+from rnnlab.engine.native.elementwise import RECORD
+from rnnlab.engine.native.openmp import openmp
+from rnnlab.engine.native.products import scratch_size, write_products
+from rnnlab.engine.native.target import Target, compiled
+
+MULTIPLY, GATHER = 0, 1  # in place of the address of a compiled formula
+OPERATION = 5  # integers of an operation: what, address of its records, width, depth, whether it adds
+MOMENT = 3  # integers of a moment: list of operations, time, how many times at once
+MOST_ROWS = 128  # of a batch that run together: more would only leave the cache
+
+
+class Runtime(NamedTuple):
+    """The compiled loop for one dtype."""
+
+    walk: Any  # walk(run, thread)
+    worker: int  # the same as a function of `run` alone, for OpenMP
+    pack: Any  # pack(matrix, bytes from row to row, column to column, rows, columns, packed)
+    lanes: int
+
+
+class Work(NamedTuple):
+    """What there is to do: lists of operations, and moments that name them."""
+
+    moments: NDArray[np.int64]  # [number, MOMENT]
+    operations: NDArray[np.int64]  # [number, OPERATION]
+    starts: NDArray[np.int64]  # where each list begins in `operations`; one more for the end
+    deepest: int  # the longest row that a product reads
+    times: int  # the most times at once
+
+
+@cache
+def runtime(dtype: str, target: Target) -> Runtime:
+    """The loop, compiled once."""
+    kind = Kind(dtype, target)
+    module = ir.Module()
+    multiply = write_products(module, kind)
+    gather = _write_gather(module, kind)
+    walk = _write_walk(module, kind, multiply, gather)
+    _write_worker(module, kind, walk)
+    library = compiled(str(module), target)
+    number, place = ctypes.c_int64, ctypes.c_void_p
+    return Runtime(
+        library.function("walk", place, number),
+        library.address("worker"),
+        library.function("pack", place, number, number, number, number, place),
+        kind.lanes,
+    )
+
+
+def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, threads: int) -> None:
+    """Do all the work, on so many threads."""
+    threads = min(threads, openmp().most_threads)
+    chunks = -(-batch // MOST_ROWS) if work.times == 1 else 1
+    if work.times == 1 and members < threads:
+        chunks = max(chunks, min(batch, -(-threads // members)))
+    threads = min(threads, members * chunks)
+    rows = -(-batch // chunks)
+    each = scratch_size(rows * work.times, work.deepest)
+    scratch = np.empty((threads, each), dtype)
+    run = np.array(
+        [
+            *(address(work.moments), len(work.moments), address(work.operations), address(work.starts)),
+            *(batch, members, chunks, address(scratch), each * scratch.itemsize, threads, openmp().thread_number),
+        ],
+        np.int64,
+    )
+    if threads == 1:
+        loop.walk(address(run), 0)
+    else:
+        openmp().parallel(loop.worker, address(run), threads)
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where an array lies."""
+    return array.__array_interface__["data"][0]
+
+
+def default_threads() -> int:
+    """As many as torch uses."""
+    return torch.get_num_threads()
+
+
+def _write_walk(module: ir.Module, kind: Kind, multiply: ir.Function, gather: ir.Function) -> ir.Function:
+    code = Function(module, "walk", [POINTER, INT], kind)
+    run, thread = code.args
+    build = code.build
+    moments, num_moments, operations, starts = (
+        code.load_pointer(run, 0),
+        code.load_int(run, 1),
+        code.load_pointer(run, 2),
+        code.load_pointer(run, 3),
+    )
+    batch, members, chunks = (code.load_int(run, field) for field in (4, 5, 6))
+    scratch = code.at(code.load_pointer(run, 7), build.mul(code.load_int(run, 8), thread))
+    formula = ir.FunctionType(ir.VoidType(), [POINTER, INT, INT, INT, INT, INT]).as_pointer()
+    with code.loop(thread, build.mul(members, chunks), code.load_int(run, 9)) as item:
+        member, chunk = build.sdiv(item, chunks), build.srem(item, chunks)
+        first = build.sdiv(build.mul(batch, chunk), chunks)
+        last = build.sdiv(build.mul(batch, build.add(chunk, INT(1))), chunks)
+        with code.loop(INT(0), num_moments) as number:
+            moment = code.element(moments, number, 8 * MOMENT)
+            which, time, times = (code.load_int(moment, field) for field in range(MOMENT))
+            rows = build.mul(build.sub(last, first), times)
+            begin = code.element(starts, which, 8)
+            with code.loop(code.load_int(begin, 0), code.load_int(begin, 1)) as each:
+                operation = code.element(operations, each, 8 * OPERATION)
+                what, width, depth, adds = (code.load_int(operation, field) for field in (0, 2, 3, 4))
+                records = code.load_pointer(operation, 1)
+                blocks = [code.function.append_basic_block() for _ in range(4)]
+                switch = build.switch(what, blocks[2])
+                switch.add_case(INT(MULTIPLY), blocks[0])
+                switch.add_case(INT(GATHER), blocks[1])
+                build.position_at_end(blocks[0])
+                (left, left_row), (right, _), (out, out_row) = (
+                    _place(code, records, operand, member, time, first) for operand in range(3)
+                )
+                build.call(multiply, [left, left_row, right, depth, out, out_row, rows, width, adds, scratch])
+                build.branch(blocks[3])
+                build.position_at_end(blocks[1])
+                tokens, matrix, target = (
+                    _place(code, records, operand, member, time, start)
+                    for operand, start in ((0, first), (1, INT(0)), (2, first))
+                )
+                build.call(gather, [*tokens, *matrix, *target, rows, width, adds])
+                build.branch(blocks[3])
+                build.position_at_end(blocks[2])
+                build.call(build.inttoptr(what, formula), [records, width, member, time, first, rows])
+                build.branch(blocks[3])
+                build.position_at_end(blocks[3])
+    return code.finish()
+
+
+def _place(code: Function, records: Value, operand: int, member: Value, time: Value, row: Value) -> tuple[Value, Value]:
+    """The address of an operand at a member, time and row, and the bytes from row to row."""
+    build = code.build
+    start, by_member, by_time, by_row = (code.load_int(records, RECORD * operand + field) for field in range(RECORD))
+    moved = build.add(build.mul(member, by_member), build.add(build.mul(time, by_time), build.mul(row, by_row)))
+    return build.inttoptr(build.add(start, moved), POINTER), by_row
+
+
+def _write_gather(module: ir.Module, kind: Kind) -> ir.Function:
+    """The rows of a matrix that tokens name, or added; -1 is no token and takes zeros."""
+    code = Function(module, "gather", [POINTER, INT, POINTER, INT, POINTER, INT, INT, INT, INT], kind, inner=True)
+    tokens, token_bytes, matrix, matrix_bytes, out, out_bytes, rows, width, adds = code.args
+    build = code.build
+    with code.loop(INT(0), rows) as row:
+        token = build.load(code.at(tokens, build.mul(row, token_bytes)), typ=INT)
+        exists = build.icmp_signed(">=", token, INT(0))
+        source = code.at(matrix, build.mul(build.select(exists, token, INT(0)), matrix_bytes))
+        target = code.at(out, build.mul(row, out_bytes))
+
+        def copy(column: Value, mask: Value | None) -> None:
+            found = build.select(exists, code.load(code.element(source, column), mask), code.number(0.0))
+            place = code.element(target, column)
+            old = build.select(build.icmp_signed("!=", adds, INT(0)), code.load(place, mask), code.number(0.0))
+            code.store(build.fadd(found, old), place, mask)
+
+        code.columns(width, copy)
+    return code.finish()
+
+
+def _write_worker(module: ir.Module, kind: Kind, walk: ir.Function) -> None:
+    """What each thread of a team calls."""
+    code = Function(module, "worker", [POINTER], kind)
+    (run,) = code.args
+    thread_number = code.build.inttoptr(code.load_int(run, 10), ir.FunctionType(SHORT, []).as_pointer())
+    thread = code.build.sext(code.build.call(thread_number, []), INT)
+    code.build.call(walk, [run, thread])
+    code.finish()
