@@ -36,8 +36,8 @@ docs: $(VENV)/installed ## draw the gallery and write the reference anew
 bench: $(VENV)/installed ## time the measures and training steps on the CPU against their peers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/measures.py
-	THREADS=1 $(BIN)/python benchmarks/cpu.py
-	THREADS=2 $(BIN)/python benchmarks/cpu.py
+	$(BIN)/rnnlab bench cpu --threads 1 -o benchmarks/results/cpu-1-threads.json
+	$(BIN)/rnnlab bench cpu --threads 2 -o benchmarks/results/cpu-2-threads.json
 
 clean: ## remove the virtual environment and everything made by it
 	rm -rf $(VENV) demo build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -32,7 +32,7 @@ GROUPS = {
         *("Expression", "sigmoid", "tanh", "relu", "nonlinearity"),
     ),
     "Equations": ("Signal", "plus", "predict", "Layer", "compose"),
-    "Models": ("Model", "load_model", "from_torch", "State", "Initialisation", "plan", "Plan"),
+    "Models": ("Model", "load_model", "from_torch", "State", "Initialisation", "plan", "Plan", "costs", "Costs"),
     "Errors": ("RnnlabError", "GraphError", "ArchitectureError", "ModelError"),
 }
 
@@ -52,7 +52,7 @@ def reference() -> str:
         parts += [f"## {title}", *(_entry(name, getattr(rnnlab, name)) for name in names)]
     parts += [
         "## Commands",
-        *(f"```text\n{_help(*command)}\n```" for command in ((), ("list",), ("measure",), ("draw",))),
+        *(f"```text\n{_help(*command)}\n```" for command in ((), ("list",), ("measure",), ("draw",), ("bench", "cpu"))),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -66,6 +66,7 @@ from rnnlab.graph import (
 
 if TYPE_CHECKING:
     from rnnlab.engine.conversion import from_torch
+    from rnnlab.engine.costs import Costs, costs
     from rnnlab.engine.initialisation import Initialisation
     from rnnlab.engine.model import Model, load_model
     from rnnlab.engine.plan import Plan, plan
@@ -73,10 +74,12 @@ if TYPE_CHECKING:
 
 # loaded when first asked for: torch takes seconds, and the theory does without it
 _ON_DEMAND = {
+    "Costs": "rnnlab.engine.costs",
     "Initialisation": "rnnlab.engine.initialisation",
     "Model": "rnnlab.engine.model",
     "Plan": "rnnlab.engine.plan",
     "State": "rnnlab.engine.state",
+    "costs": "rnnlab.engine.costs",
     "from_torch": "rnnlab.engine.conversion",
     "load_model": "rnnlab.engine.model",
     "plan": "rnnlab.engine.plan",
@@ -89,6 +92,7 @@ __all__ = [
     "Architecture",
     "ArchitectureError",
     "Cell",
+    "Costs",
     "CyclicGraph",
     "Directions",
     "Drawing",
@@ -116,6 +120,7 @@ __all__ = [
     "Witnesses",
     "architecture",
     "compose",
+    "costs",
     "directions",
     "draw",
     "feedforward_depth",

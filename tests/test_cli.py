@@ -111,7 +111,7 @@ def test_draw_writes_the_picture(capsys, tmp_path: Path, monkeypatch) -> None:
 def test_no_command_shows_the_commands(capsys) -> None:
     shown = run(capsys)
     assert shown == run(capsys, "--help")
-    assert all(command in shown for command in ("list", "measure", "draw"))
+    assert all(command in shown for command in ("list", "measure", "draw", "bench"))
 
 
 BROKEN = '{"nodes": [{"name": "h", "kind": "hidden"}], "edges": [{"source": "h", "target": "h", "delay": 0}]}'

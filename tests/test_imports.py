@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("errors", "graph", "architecture", "engine", "tasks", "training", "tuning", "studies", "report"),
-    *("cli", "__main__"),
+    *("bench", "cli", "__main__"),
 )
 SOURCES = sorted(path for path in (ROOT / "rnnlab").rglob("*.py") if path != ROOT / "rnnlab" / "__init__.py")
 

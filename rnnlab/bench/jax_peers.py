@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import deepcopy
 from types import TracebackType
 from typing import Any
@@ -40,11 +41,15 @@ class JaxPeer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()  # the worker ends where its requests end
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
         if error is not None:
-            self._process.terminate()
-        self._process.wait()
+            process.terminate()
+        with suppress(BrokenPipeError):
+            process.stdin.close()  # the worker ends where its requests end
+        process.stdout.close()
+        process.wait()
 
     def side(self, case: str, cell: str, layers: Sequence[Layer], x: Tensor, dy: Tensor) -> Side:
         """The steps of a layer, or of a population of them, compiled and found equal to torch's.

@@ -9,10 +9,11 @@ import pickle
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, BinaryIO
 
-import jax
-import jax.numpy as jnp
+import jax  # pyright: ignore[reportMissingImports]
+import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 import numpy as np
 
 Numbers = dict[str, Any]
@@ -118,4 +119,5 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    with suppress(KeyboardInterrupt):  # the command that drives this process says that it was stopped
+        serve(sys.stdin.buffer, sys.stdout.buffer)

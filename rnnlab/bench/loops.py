@@ -38,13 +38,18 @@ class Loop(nn.Module):
 def loop_side(case: str, model: Model, name: str, x: Tensor, dy: Tensor) -> Side:
     """The steps of a loop, after the model was found equal to it; x is [B, T, N], dy [B, T, M]."""
     loop = Loop(name, dict(model.arrays.items()))
-    check_equal(case, results(model, x, dy), exact_results(loop, x, dy))
+    check_equal(case, results(model, x, dy), exact_results(loop, x, dy), loop_results(loop, x, dy))
     return local(training_step(loop, *by_time(x, dy)))
 
 
 def exact_results(loop: Loop, x: Tensor, dy: Tensor) -> dict[str, Tensor]:
-    """What a loop computes in float64, under the names and in the shapes of its model's; x is [B, T, N]."""
-    found = results(deepcopy(loop).double(), *by_time(x.double(), dy.double()))
+    """What a loop computes in float64."""
+    return loop_results(deepcopy(loop).double(), x.double(), dy.double())
+
+
+def loop_results(loop: Loop, x: Tensor, dy: Tensor) -> dict[str, Tensor]:
+    """What a loop computes, under the names and in the shapes of its model's; x is [B, T, N]."""
+    found = results(loop, *by_time(x, dy))
     y, gradient = by_time(found.pop("output"), found.pop("gradient of x"))
     return {"output": y, "gradient of x": gradient} | {name: value[None] for name, value in found.items()}
 

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-UNITS = {"ms": "times as fast", "mb": "times as much memory"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -56,15 +54,14 @@ class Row:
         return named | measured | {"goal": self.goal, "reached": self.is_reached} | note
 
     def __str__(self) -> str:
-        start = f"{self.case:<34} {self.peer:<22} {self.threads:>7}"
+        start = f"{self.case:<41} {self.peer:<22} {self.threads:>7}"
         if self.ratio is None:
             return f"{start}  {self.note}"
-        goal = f"{'at most' if self.unit == 'mb' else 'at least'} {self.goal:g}"
-        verdict = "reached" if self.is_reached else "missed"
+        sign, unit = ("<=", "MB") if self.unit == "mb" else (">=", "ms")
         return (
-            f"{start} {self.ours:>9.2f} {self.theirs:>9.2f} {self.unit.replace('mb', 'MB')} "
-            f"{self.ratio:>7.2f} {UNITS[self.unit]:<20}  {goal:<13} {verdict}"
+            f"{start} {self.ours:>9.2f} {self.theirs:>9.2f} {unit} {self.ratio:>7.2f}  {sign} {self.goal:<4g} "
+            f"{'reached' if self.is_reached else 'missed'}"
         )
 
 
-HEADER = f"{'case (B, T, I, H)':<34} {'peer':<22} {'threads':>7} {'rnnlab':>9} {'peer':>9}      ratio"
+HEADER = f"{'case (B, T, I, H)':<41} {'peer':<22} {'threads':>7} {'rnnlab':>9} {'peer':>9}    {'ratio':>7}  goal"

@@ -17,8 +17,7 @@ class Effort:
     Args:
         rounds: how many turns each side gets.
         turn_seconds: how long a turn should last; short steps are repeated within it.
-        most_seconds: how long all turns of a side may last; slow steps get fewer turns, but at least three, or one
-            where `rounds` asks for fewer than three.
+        most_seconds: how long all turns of a side may last; slow steps get fewer turns, but three if `rounds` does.
     """
 
     rounds: int = 7

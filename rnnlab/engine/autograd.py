@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -57,6 +58,7 @@ class _CpuFunction(torch.autograd.Function):
         ctx: Any, program: CpuProgram, names: _Names, first_step: int, keep_all: bool, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         parameters, inputs, parts = names.split([tensor.detach().numpy() for tensor in tensors])
+        parameters = {name: np.ascontiguousarray(value) for name, value in parameters.items()}
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
         by_time = {key: _time_first(value) for key, value in inputs.items()}
         run = CpuArrays(program, parameters, by_time, state, first_step)

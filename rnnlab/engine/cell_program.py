@@ -73,9 +73,9 @@ def compile_cell(cell: Cell, num_carries: int, num_identities: int, kept: Sequen
     )
 
 
-def linear_program(num_identities: int) -> CellProgram:
-    """An output node: the sum of its products and its bias, the only gate and part, both without a name."""
-    forward = {"state ": named("gate ") + named("bias ")}
+def linear_program(num_identities: int, *, has_products: bool) -> CellProgram:
+    """An output node: the sum of its products, if any, and its bias, the only gate and part, both without a name."""
+    forward = {"state ": named("gate ") + named("bias ") if has_products else named("bias ")}
     backward = {"d gate ": named("d state ")} | {f"d identity {k}": named("d state ") for k in range(num_identities)}
     return CellProgram(("",), None, _with_identities(forward, "state ", num_identities), None, backward, True)
 
@@ -147,9 +147,7 @@ def _backward(
         found.setdefault(name, Expression("number", number=0.0))  # memory holds the gate until something is written
         if gate in operations:
             found[name] = found[name] * _slope(operations[gate], named(name))
-    at_hand = {
-        id(outputs[f"state {part}"]): part for part in kept if outputs[f"state {part}"].operation != "input"
-    }
+    at_hand = {id(outputs[f"state {part}"]): part for part in kept if outputs[f"state {part}"].operation != "input"}
     return rewritten(
         {f"d {name}": gradient for name, gradient in found.items()},
         lambda each: named(f"state {at_hand[id(each)]}") if id(each) in at_hand else None,

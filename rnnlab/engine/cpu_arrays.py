@@ -84,7 +84,12 @@ class CpuArrays:
         if after and not is_tokens:
             values[:, before + self.T :] = 0
         self._clear_absent(part, values, before)
-        return values if members == self.P else np.broadcast_to(values, (self.P, *values.shape[1:]))
+        if members == self.P:
+            return values
+        # not broadcast_to: that forgets the stride of an axis of length 1
+        return np.lib.stride_tricks.as_strided(
+            values, (self.P, *shape[1:], *values.shape[3:]), (0, *values.strides[1:])
+        )
 
     def _clear_absent(self, part: Part, values: Array, before: int) -> None:
         """Zeros, or no tokens, at times at which the part does not exist: nothing computes them, a state shows them."""

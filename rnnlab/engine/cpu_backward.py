@@ -1,6 +1,6 @@
 """The backward pass on the CPU, by hand: the moments in reverse; the gradient of a matrix is one product at the end."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from rnnlab.engine.cpu_arrays import CpuArrays
 from rnnlab.engine.cpu_forward import columns, operands
 from rnnlab.engine.cpu_program import Array, NodeCode, Part, Product
 from rnnlab.engine.cpu_work import Operand, Operations, runs_ahead
+from rnnlab.engine.native.walk import address, default_threads, matrix_gradients
 from rnnlab.graph.elements import NodeKey
 
 
@@ -21,6 +22,8 @@ class CpuBackward:
         self.dvalues: dict[Part, Array] = {}
         self.dgates: dict[NodeKey, Array] = {}  # [P, times, B, gates * N], in place of the gates themselves
         self.dprojected: dict[EdgeSpec, Array] = {}
+        self.jobs: list[tuple[int, ...]] = []  # gradients of matrices still to be computed
+        self._held: list[Array] = []  # arrays that only the jobs know
 
     def backward(
         self, doutputs: Mapping[str, Array], dfinal: Mapping[Part, Array], *, with_inputs: bool
@@ -45,9 +48,11 @@ class CpuBackward:
                 self._products(operations, code, code.external)
             operations.end_list()
         operations.perform(backward=True)
+        found = [each for code in arrays.program.codes.values() for each in self._parameter_gradients(code)]
+        matrix_gradients(self.jobs, operations.loop, arrays.dtype, default_threads())
         gradients: dict[str, Array] = {}
-        for code in arrays.program.codes.values():
-            self._parameter_gradients(code, gradients)
+        for name, gradient in found:
+            _accumulate(gradients, name, gradient)
         self._initial_gradients(gradients)
         return gradients
 
@@ -70,9 +75,11 @@ class CpuBackward:
             is_passed_on = bool(arrays.plan.histories.get(part)) and arrays.state is not None
             if part[0] not in tokens and (part[0] not in arrays.inputs or with_inputs or is_passed_on):
                 self.dvalues[part] = arrays.borrow(values.shape)
-                self.dvalues[part].fill(0)
-        for name, gradient in doutputs.items():
-            arrays.rows(self.dvalues, (name, ""), 0, arrays.T)[...] = gradient
+                given = doutputs.get(part[0])
+                if given is None or values.shape[1] > arrays.T:
+                    self.dvalues[part].fill(0)
+                if given is not None:
+                    arrays.rows(self.dvalues, part, 0, arrays.T)[...] = given
         for part, gradient in dfinal.items():
             if part in self.dvalues:  # tokens have no gradient
                 self._add_final(part, gradient)
@@ -174,26 +181,57 @@ class CpuBackward:
                     left = Operand(self.dprojected[product.edge])
                     operations.multiply(left, matrix, Operand(target), adds=True)
 
-    def _parameter_gradients(self, code: NodeCode, gradients: dict[str, Array]) -> None:
+    def _parameter_gradients(self, code: NodeCode) -> Iterator[tuple[str, Array]]:
+        """Gradients of biases and matrices, to be filled when the jobs are done; a tied one comes several times."""
         arrays, dgates = self.arrays, self.dgates[code.key]
-        _accumulate(gradients, code.bias, _row_sums(dgates))
+        sums: Array | None = np.empty(arrays.parameters[code.bias].shape, arrays.dtype)
+        yield code.bias, sums
         for product in code.products:
-            matrix = arrays.parameters[product.name]
-            gradient = np.empty(matrix.shape, arrays.dtype)
-            for mine, theirs in (*product.runs, *product.reset_runs):
-                is_reset = (mine, theirs) in product.reset_runs
-                source = arrays.resets[code.key] if is_reset else arrays.source(product)
-                change = dgates[..., theirs.start * code.units : theirs.stop * code.units]
-                gradient[:, :, mine.start * code.units : mine.stop * code.units] = _matrix_gradients(
-                    source, change, matrix.shape[1]
-                )
-            _accumulate(gradients, product.name, gradient)
+            gradient = np.empty(arrays.parameters[product.name].shape, arrays.dtype)
+            yield product.name, gradient
+            for run in (*product.runs, *product.reset_runs):
+                mine, theirs = (slice(gates.start * code.units, gates.stop * code.units) for gates in run)
+                source = arrays.resets[code.key] if run in product.reset_runs else arrays.source(product)
+                is_whole = theirs == slice(0, dgates.shape[3])
+                self._matrix_gradient(source, dgates[..., theirs], gradient[:, :, mine], sums if is_whole else None)
+                sums = None if is_whole else sums
             if product.has_projection:
-                change = self.dprojected[product.edge]
-                source = arrays.read(arrays.values, product.part, product.edge.delay, code.key)
-                name = f"{product.name} projection"
-                _accumulate(gradients, name, _matrix_gradients(source, change, arrays.parameters[name].shape[1]))
-                _accumulate(gradients, f"{name} bias", _row_sums(change))
+                yield from self._projection_gradients(code, product)
+        if sums is not None:
+            sums[...] = dgates.sum(axis=(1, 2))
+
+    def _projection_gradients(self, code: NodeCode, product: Product) -> Iterator[tuple[str, Array]]:
+        arrays, name = self.arrays, f"{product.name} projection"
+        gradient = np.empty(arrays.parameters[name].shape, arrays.dtype)
+        bias = np.empty(arrays.parameters[f"{name} bias"].shape, arrays.dtype)
+        source = arrays.read(arrays.values, product.part, product.edge.delay, code.key)
+        self._matrix_gradient(source, self.dprojected[product.edge], gradient, bias)
+        yield name, gradient
+        yield f"{name} bias", bias
+
+    def _matrix_gradient(self, source: Array, change: Array, gradient: Array, sums: Array | None) -> None:
+        """A gradient of a matrix from all that it multiplied and the gradients of the products; sums are the bias's."""
+        if change.shape[1] == 0:  # a short sequence may have no time at which the node exists
+            gradient[...] = 0
+            if sums is not None:
+                sums[...] = 0
+            return
+        if source.dtype != change.dtype:
+            _token_gradients(source, change, gradient)
+            if sums is not None:
+                sums[...] = change.sum(axis=(1, 2))
+            return
+        left, right = _in_line(source), _in_line(change)
+        self._held += [left, right]
+        for member in range(len(gradient)):
+            out, total = gradient[member], 0 if sums is None else address(sums[member])
+            self.jobs.append(
+                (
+                    *(address(left[member]), left.strides[2], address(right[member]), right.strides[2]),
+                    *(left.shape[1] * left.shape[2], left.shape[3], right.shape[3]),
+                    *(address(out), out.strides[0], total),
+                )
+            )
 
     def _initial_gradients(self, gradients: dict[str, Array]) -> None:
         """Every read from before the first step is a read of the initial state."""
@@ -204,26 +242,19 @@ class CpuBackward:
                     _accumulate(gradients, name, self.dvalues[part][:, before + time].sum(axis=1))
 
 
-def _flat(array: Array) -> torch.Tensor:
-    """[P, times, B, N] as a tensor [P, times * B, N]."""
-    return torch.from_numpy(array.reshape(array.shape[0], -1, array.shape[-1]))
+def _in_line(array: Array) -> Array:
+    """[P, times, B, N] with all rows of a member at equal distances, copied where the times are far apart."""
+    is_even = array.shape[1] == 1 or array.strides[1] == array.shape[2] * array.strides[2]
+    return array if is_even and array.strides[3] == array.itemsize else np.ascontiguousarray(array)
 
 
-def _matrix_gradients(source: Array, change: Array, num_rows: int) -> Array:
-    """The gradient of a matrix, [P, rows, columns], from all that it multiplied and the gradients of the products."""
-    changes = _flat(change)
-    if source.dtype == change.dtype:
-        return torch.bmm(_flat(source).mT, changes).numpy()
-    rows = changes.new_zeros(len(changes), num_rows, changes.shape[2])
-    for member, tokens in enumerate(source.reshape(len(source), -1)):
-        known = torch.from_numpy(tokens >= 0)
-        rows[member].index_add_(0, torch.from_numpy(tokens)[known], changes[member][known])
-    return rows.numpy()
-
-
-def _row_sums(change: Array) -> Array:
-    """The gradient of a bias, [P, N]."""
-    return _flat(change).sum(dim=1).numpy()
+def _token_gradients(tokens: Array, change: Array, gradient: Array) -> None:
+    """The sum of the changes of each token, a row for each; -1 is no token."""
+    gradient[...] = 0
+    for member, taken in enumerate(tokens):
+        known = torch.from_numpy(taken >= 0)
+        rows = torch.from_numpy(change[member])[known]
+        torch.from_numpy(gradient[member]).index_add_(0, torch.from_numpy(taken)[known], rows)
 
 
 def _accumulate(gradients: dict[str, Array], name: str, gradient: Array) -> None:

@@ -1,10 +1,10 @@
-"""The forward pass on the CPU: products into the gates, then the cell's formulas, node after node and step after step."""
+"""The forward pass on the CPU: products into the gates, then the cell's formulas, step after step."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rnnlab.architecture.expressions import named
+from rnnlab.architecture.expressions import in_order, named
 from rnnlab.engine.cpu_arrays import CpuArrays
 from rnnlab.engine.cpu_program import Array, NodeCode, Product
 from rnnlab.engine.cpu_work import Operand, Operations, runs_ahead
@@ -31,7 +31,8 @@ def _products(operations: Operations, code: NodeCode, products: Sequence[Product
     """The sums of products into all gates of a node; or added to what is there."""
     arrays = operations.arrays
     everything = slice(0, code.num_gates)
-    if not adds and not any(run == (everything, everything) for run in (products[0].runs if products else ())):
+    reads_gates = any(each.name.startswith("gate ") for each in in_order(code.program.forward.values()))
+    if not adds and reads_gates and (not products or products[0].runs != ((everything, everything),)):
         operations.clear(Operand(arrays.gates[code.key]), code.num_gates * code.units)
         adds = True
     for product in products:

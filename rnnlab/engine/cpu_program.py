@@ -120,7 +120,7 @@ class CpuProgram:
         identities = tuple(edge for edge in architecture.incoming(key) if edge.transform == "identity")
         carries = architecture.carries(key)
         if node.kind == "output":
-            program = linear_program(len(identities))
+            program = linear_program(len(identities), has_products=bool(products))
         else:
             cell = architecture.cell(key)
             # what identity edges add is in the values too: these are then no longer what the cell computed
@@ -138,7 +138,8 @@ class CpuProgram:
             identities=identities,
             carries=carries,
             depth=architecture.depth_edge(key),
-            shares_gates=program.is_activation_only and architecture.period == 1 and not identities,
+            # what an identity edge adds is not the gate's; an output, which has no slope, need not know its gate
+            shares_gates=program.is_activation_only and (node.kind == "output" or not identities),
         )
 
     def _product(self, edge: EdgeSpec) -> Product:

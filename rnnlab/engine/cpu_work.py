@@ -11,7 +11,7 @@ from rnnlab.engine.native.elementwise import Kernel
 from rnnlab.engine.native.products import packed_size
 from rnnlab.engine.native.walk import GATHER, MULTIPLY, OPERATION, Work, address, default_threads, perform
 
-_FEW_ROWS = 16  # a batch smaller than this has its products from other components made for all times at once
+FEW_ROWS = 16  # a batch smaller than this has its products from other components made for all times at once
 
 
 class Operand(NamedTuple):
@@ -95,7 +95,7 @@ class Operations:
 
 def runs_ahead(arrays: CpuArrays) -> bool:
     """Whether products from other components are made for all times at once."""
-    return arrays.B < _FEW_ROWS and arrays.architecture.period == 1
+    return arrays.B < FEW_ROWS and arrays.architecture.period == 1
 
 
 def is_whole(arrays: CpuArrays, code: NodeCode) -> bool:

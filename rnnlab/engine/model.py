@@ -113,7 +113,7 @@ class Model(nn.Module):
             outputs, new_state = run_reference(
                 self.plan, parameters, inputs, state, self._use_relu(), keep_all=keep_all
             )
-        y = torch.cat(list(outputs.values()), dim=-1)
+        y = next(iter(outputs.values())) if len(outputs) == 1 else torch.cat(list(outputs.values()), dim=-1)
         first_step = 0 if state is None else state.step or 0
         if lengths is None:
             new_state = State((first_step + y.shape[2]) % self.architecture.period, new_state.values)
@@ -216,6 +216,8 @@ class Model(nn.Module):
             raise ModelError(
                 f"x must be {wanted}{' or with P in front' if self.population else ''}, got {list(x.shape)}"
             )
+        if x.dtype.is_floating_point and not torch.compiler.is_exporting() and _has_nan(x):
+            raise ModelError("x holds NaN")
         if x.dim() == axes:
             x = x.expand(self.population or 1, *x.shape)
         if x.shape[0] != (self.population or 1):
@@ -226,8 +228,6 @@ class Model(nn.Module):
             return _tokens(x, units)
         if x.shape[-1] != units:
             raise ModelError(f"x must be {units} wide, got {x.shape[-1]}")
-        if not torch.compiler.is_exporting() and bool(x.isnan().any()):
-            raise ModelError("x holds NaN")
         return x.to(self._dtype)
 
     @property
@@ -325,6 +325,11 @@ def _tokens(x: Tensor, size: int) -> Tensor:
     if not torch.compiler.is_exporting() and (int(x.min()) < 0 or int(x.max()) >= size):
         raise ModelError(f"tokens lie from 0 to {size - 1}, got {int(x.min())} to {int(x.max())}")
     return x.long()
+
+
+def _has_nan(x: Tensor) -> bool:
+    """Whether a number is NaN. Their sum is NaN too, and soon found; infinities may make one as well."""
+    return bool(x.detach().sum().isnan()) and bool(x.isnan().any())
 
 
 def _key(name: str) -> str:

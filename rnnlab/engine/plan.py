@@ -52,7 +52,13 @@ class Component:
 
 @dataclass(frozen=True)
 class Plan:
-    """How an architecture runs: its components in order."""
+    """How an architecture runs; prints as text.
+
+    Args:
+        architecture: what runs.
+        components: nodes that run together, one component after another.
+        order: `by component` or `wavefront`; `reason` says why, and what the other one would cost.
+    """
 
     architecture: Architecture
     components: tuple[Component, ...]

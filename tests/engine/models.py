@@ -23,6 +23,14 @@ def make(name: str = "sh:lstm", **options) -> Model:
     return Model(network, **({"generator": seeded(), "initialisation": initialisation} | options))
 
 
+def with_initial_state(model: Model) -> Model:
+    """The same model, its initial state no longer zero."""
+    for number, (name, value) in enumerate(model.arrays.items()):
+        if " initial" in name:
+            value.data.copy_(random(*value.shape, seed=number))
+    return model
+
+
 def random(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, generator=seeded(seed))
 

@@ -20,8 +20,8 @@ from rnnlab import (
     sigmoid,
     tanh,
 )
-from rnnlab.engine import threads
 from rnnlab.engine.model import Model
+from rnnlab.engine.native import walk
 from tests.engine.comparison import (
     TOLERANCES,
     Case,
@@ -124,13 +124,22 @@ def test_zero_initial_states_agree(name: str) -> None:
     compare(architecture(name, **SIZES, units=3, initial="zero"), num_steps=3)
 
 
-@pytest.mark.parametrize("population", [None, 3])
+@pytest.mark.parametrize(("population", "batch_size"), [(None, 5), (3, 2), (None, 1)])
 @pytest.mark.parametrize("name", ["sh:lstm", "td:gru", "dots-2:tanh", "st:intersection", "mongia-d:lstm"])
-def test_large_products_on_several_threads_agree(monkeypatch, name: str, population: int | None) -> None:
-    """Every product counts as large here, and goes to torch."""
-    monkeypatch.setattr(threads, "_LARGE", 0)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    compare(architecture(name, **SIZES, units=3), num_steps=5, population=population)
+def test_several_threads_and_parts_of_a_batch_agree(
+    monkeypatch, name: str, population: int | None, batch_size: int
+) -> None:
+    """Members and rows of the batch shared out: to four threads, two rows at a time."""
+    monkeypatch.setattr(walk, "MOST_ROWS", 2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    compare(architecture(name, **SIZES, units=3), num_steps=5, population=population, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("name", ["sh:gru", "sh:lstm", "td:tanh"])
+def test_wide_networks_and_large_batches_agree(name: str) -> None:
+    """Rows long enough to be copied apart, more rows than a tile, more than run together."""
+    compare(architecture(name, **SIZES, units=259), num_steps=2, batch_size=17)
+    compare(architecture(name, **SIZES, units=33), num_steps=2, batch_size=walk.MOST_ROWS + 3)
 
 
 @given(architectures(), st.integers(1, 7), st.sampled_from([None, 1, 3]), st.integers(0, 999))

@@ -1,13 +1,19 @@
 """The arithmetic of memory on worked examples, and how it grows."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rnnlab import Architecture, architecture
+from rnnlab import CELLS, Architecture, Cell, architecture, sigmoid, tanh
+from rnnlab.engine.cpu_backward import CpuBackward
 from rnnlab.engine.groups import ORDERS
 from rnnlab.engine.memory import Memory, training_memory
 from rnnlab.engine.plan import plan
+from tests.engine.models import make, random
 from tests.engine.strategies import architectures
 from tests.engine.test_reference import bidirectional, worked_example_1, worked_example_2
 
@@ -22,10 +28,27 @@ def numbers(network: Architecture, **sizes: int) -> Memory:
 def test_lstm_by_hand() -> None:
     """B 2, T 10. x: 10 steps of 3; h and c: one step before, 10 of 4 each; y: 10 of 2. Four gates of 4."""
     found = numbers(architecture("sh:lstm", **SIZES), batch=2, steps=10)
-    values = 2 * (10 * 3 + 2 * 11 * 4 + 10 * 2)
+    inputs, values = 2 * 10 * 3, 2 * (2 * 11 * 4 + 10 * 2)
     parameters = 3 * 16 + 4 * 16 + 16 + 2 * 4 + 4 * 2 + 2
-    assert found == Memory(values, values, 2 * 10 * 16, 0, 0, 2 * parameters)
-    assert found.total == 2 * values + 320 + 2 * parameters
+    assert found == Memory(inputs + values, values, 2 * 10 * 16, 0, 0, 2 * parameters)
+    assert found.total == inputs + 2 * values + 320 + 2 * parameters
+
+
+def test_gate_that_becomes_the_state_has_no_array_of_its_own() -> None:
+    """A plain layer overwrites its gate; where a skip adds to the state, both are kept."""
+    assert numbers(architecture("sh:tanh", **SIZES), batch=1, steps=10).gates == 0
+    assert numbers(architecture("mongia-b:tanh", **SIZES), batch=1, steps=10).gates == 0
+    assert numbers(architecture("mongia-c:tanh", **SIZES), batch=1, steps=11).gates == 5 * 4  # skips lead to phase 1
+
+
+def test_gates_of_a_cell_of_ones_own_are_kept_where_its_formula_asks_for_them(monkeypatch) -> None:
+    plain = Cell("plain", gates=("c",), update=lambda gates, carried: {"h": sigmoid(gates.c)}, carries=())
+    twice = Cell("twice", gates=("c",), update=lambda gates, carried: {"h": tanh(gates.c) * gates.c}, carries=())
+    found: list[int] = []
+    for cell in (plain, twice):
+        monkeypatch.setitem(CELLS, cell.name, cell)
+        found.append(numbers(architecture("sh", cell.name, **SIZES), batch=1, steps=10).gates)
+    assert found == [0, 10 * 4]
 
 
 def test_gru_keeps_what_its_second_product_multiplies() -> None:
@@ -36,15 +59,15 @@ def test_gru_keeps_what_its_second_product_multiplies() -> None:
 def test_worked_example_1_by_hand() -> None:
     """Two phases of an LSTM of width 4 with a skip of two steps, T 5: three steps of phase 0, two of phase 1."""
     found = numbers(worked_example_1(), batch=1, steps=5)
-    values = 5 * 3 + (2 + 5) * 4 + (1 + 5) * 4 + 5 * 2  # x, h two steps back, c one, y
-    assert found == Memory(values, values, (3 + 2) * 16, 0, 0, 2 * 234)
+    values = (2 + 5) * 4 + (1 + 5) * 4 + 5 * 2  # h two steps back, c one, y
+    assert found == Memory(5 * 3 + values, values, (3 + 2) * 16, 0, 0, 2 * 234)
 
 
 def test_worked_example_2_by_hand() -> None:
     """A +RNN stack: h and y of a and b, of which h is read one step back; one projection of the input to width 4."""
     found = numbers(worked_example_2(), batch=1, steps=5)
-    values = 5 * 5 + 2 * (6 * 4 + 5 * 4) + 5 * 2
-    assert found == Memory(values, values, 2 * 5 * 16, 0, 2 * 5 * 4, 2 * 330)
+    values = 2 * (6 * 4 + 5 * 4) + 5 * 2
+    assert found == Memory(5 * 5 + values, values, 2 * 5 * 16, 0, 2 * 5 * 4, 2 * 330)
 
 
 def test_reads_of_the_future_take_rows_too() -> None:
@@ -59,10 +82,11 @@ def test_tokens_take_eight_bytes_and_have_no_gradient() -> None:
     assert (found.values, found.value_gradients) == (2 * 10 * 8 + state, state)
 
 
-def test_phases_of_different_state_share_their_arrays() -> None:
-    """Slow modules of a clockwork are computed at a part of the steps, and kept at all."""
-    found = numbers(architecture("clockwork:tanh", **SIZES), batch=1, steps=8)
-    assert found.gates == (8 + 4 + 2) * 4  # periods 1, 2 and 4
+def test_phases_share_an_array_of_values() -> None:
+    """Slow modules of a clockwork, of periods 1, 2 and 4, are computed at a part of the steps, and kept at all."""
+    found = numbers(architecture("clockwork:ugrnn", **SIZES), batch=1, steps=8)
+    assert found.gates == (8 + 4 + 2) * 2 * 4
+    assert found.value_gradients == (8 + 1) * 4 + (8 + 2) * 4 + (8 + 4) * 4 + 8 * 2
 
 
 @given(architectures(), st.integers(1, 9), st.integers(1, 4), st.integers(1, 3))
@@ -74,7 +98,8 @@ def test_memory_grows_with_members_sequences_and_bytes(
     assert several[:-1] == tuple(members * batch * size for size in one[:-1])
     assert several.parameters_and_gradients == members * one.parameters_and_gradients
     assert one.parameters_and_gradients == 2 * 4 * network.num_parameters()
-    assert training_memory(plan(network), batch=1, steps=steps, num_bytes=8).gates == 2 * one.gates
+    twice = training_memory(plan(network), batch=1, steps=steps, num_bytes=8)
+    assert twice[1:] == tuple(2 * size for size in one[1:])
 
 
 @given(architectures(), st.integers(1, 9))
@@ -88,3 +113,38 @@ def test_memory_grows_by_the_same_for_each_period(network: Architecture, steps: 
 def test_order_changes_nothing(name: str) -> None:
     found = {training_memory(plan(architecture(name, **SIZES), order=order), batch=2, steps=7) for order in ORDERS}
     assert len(found) == 1
+
+
+# ---------------------------------------------------------------------------------------------------- and as measured
+
+
+@pytest.mark.parametrize("population", [None, 3])
+@pytest.mark.parametrize(
+    "name",
+    ["sh:tanh", "td:lstm", "st:gru", "stack-3:intersection", "mongia-d:gru-cudnn", "clockwork:mgu", "dots-2:lstm"],
+)
+def test_memory_is_what_the_cpu_path_keeps(name: str, population: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The arrays of a training step, added up after its backward pass."""
+    kept: dict[str, int] = {}
+    backward = CpuBackward.backward
+
+    def watched(way_back: CpuBackward, *arguments: Any, **options: Any) -> Any:
+        found = backward(way_back, *arguments, **options)
+        arrays, codes = way_back.arrays, way_back.arrays.program.codes
+        kept["values"], kept["value_gradients"] = num_bytes(arrays.values), num_bytes(way_back.dvalues)
+        kept["gates"] = num_bytes({key: each for key, each in arrays.gates.items() if not codes[key].shares_gates})
+        kept["second_products"] = num_bytes(arrays.resets)
+        kept["projections"] = num_bytes(arrays.projected) + num_bytes(way_back.dprojected)
+        return found
+
+    monkeypatch.setattr(CpuBackward, "backward", watched)
+    model = make(name, population=population, path="cpu")
+    x = random(4, 9, 3) if population is None else random(population, 4, 9, 3)
+    model(x)[0].sum().backward()
+    parameters = 2 * sum(value.nbytes for value in model.parameters())
+    wanted = training_memory(model.plan, population=population or 1, batch=4, steps=9)
+    assert wanted._asdict() == kept | {"parameters_and_gradients": parameters}
+
+
+def num_bytes(arrays: Mapping[Any, np.ndarray]) -> int:
+    return sum(array.nbytes for array in arrays.values())

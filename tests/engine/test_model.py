@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlab import Signal, compose, plus, predict
+from rnnlab import Architecture, EdgeSpec, Signal, architecture, compose, plus, predict
 from rnnlab.engine.costs import show_bytes
 from rnnlab.engine.memory import training_memory
 from rnnlab.engine.model import Model
 from rnnlab.errors import ModelError
 from tests.engine.comparison import parameter
-from tests.engine.models import PATHS, SIZES, gradients, make, random, seeded, two_inputs
+from tests.engine.models import PATHS, SIZES, gradients, make, random, seeded, two_inputs, with_initial_state
 
 # ------------------------------------------------------------------------------------------------------------- shapes
 
@@ -141,6 +141,32 @@ def test_streaming_step_by_step_equals_the_whole(name: str, path: str) -> None:
     assert state.step == final.step == 7 % model.architecture.period
     for part, value in final.values.items():
         torch.testing.assert_close(state.values[part], value)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["td:lstm", "skip-3:tanh", "mongia-d:gru"])
+@pytest.mark.parametrize("population", [None, 2])
+def test_initial_state_is_what_a_run_starts_from(name: str, path: str, population: int | None) -> None:
+    model, x = with_initial_state(make(name, path=path, population=population)).double(), random(2, 5, 3).double()
+    found, wanted = [], []
+    for results, state in ((wanted, None), (found, model.initial_state(2))):
+        model.zero_grad()
+        y, final = model(x, state)
+        y.pow(2).sum().backward()
+        results += [y, *final.values.values()]
+        results += [torch.zeros_like(value) if value.grad is None else value.grad for value in model.parameters()]
+    assert model.initial_state(2).step == 0
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_initial_state_of_tokens_is_no_token(path: str) -> None:
+    words = architecture("sh:tanh", encoding="tokens", **SIZES)
+    late = EdgeSpec(source=("x", 0), target=("h", 0), delay=2)
+    model = Model(Architecture(words.nodes, [*words.edges, late]), generator=seeded(), path=path)
+    tokens, state = torch.randint(3, (2, 5), generator=seeded()), model.initial_state(2)
+    assert state.values["x", ""].tolist() == [[[-1, -1], [-1, -1]]]
+    torch.testing.assert_close(model(tokens, state)[0], model(tokens)[0])
 
 
 @pytest.mark.parametrize("path", PATHS)

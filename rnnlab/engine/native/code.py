@@ -1,6 +1,6 @@
 """Writing functions for LLVM: loops, variables, and vectors of numbers with a masked remainder."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,7 +43,7 @@ class Function:
         self.args: Sequence[Value] = self.function.args
 
     @contextmanager
-    def loop(self, start: Value, stop: Value, step: int | Value = 1) -> Iterator[Value]:
+    def loop(self, start: Value, stop: Value, step: int | Value = 1) -> Generator[Value]:
         """Code for every index from `start` while it is below `stop`."""
         build = self.build
         step = INT(step) if isinstance(step, int) else step
@@ -131,9 +131,7 @@ class Function:
     def fused(self, x: Value, y: Value, z: Value) -> Value:
         """x * y + z, rounded once where the machine can."""
         vector = self.kind.vector
-        return self.build.call(
-            self.intrinsic(f"llvm.fmuladd.{self.kind.suffix}", vector, [vector] * 3), [x, y, z]
-        )
+        return self.build.call(self.intrinsic(f"llvm.fmuladd.{self.kind.suffix}", vector, [vector] * 3), [x, y, z])
 
     def columns(self, width: Value, body: Callable[[Value, Value | None], None]) -> None:
         """The code of `body(first column, mask)` for vectors of columns, the last of them masked."""

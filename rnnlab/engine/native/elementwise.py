@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from rnnlab.architecture.expressions import Expression, in_order
 from rnnlab.engine.native.code import INT, POINTER, Function, Kind, Value
-from rnnlab.engine.native.target import Target, compiled
+from rnnlab.engine.native.target import Library, Target, compiled
 from rnnlab.engine.native.vector_math import sigmoid, tanh
 
 RECORD = 4  # integers that say where an operand lies: address, bytes from member to member, time to time, row to row
@@ -17,9 +17,13 @@ CHOICE = "is relu"  # the operand that holds 1 for members whose nonlinearity is
 class Kernel(NamedTuple):
     """A compiled pass over rows: `function(records, width, member, time, first row, rows)`."""
 
-    address: int
+    library: Library  # where it lives
     operands: tuple[str, ...]  # in the order of their records
-    adds: frozenset[str]  # those that it adds to
+
+    @property
+    def address(self) -> int:
+        """Where it starts."""
+        return self.library.address("kernel")
 
 
 def compile_kernel(
@@ -43,7 +47,7 @@ def compile_kernel(
     module = ir.Module()
     code = Function(module, "kernel", [POINTER, INT, INT, INT, INT, INT], kind)
     _write(code, outputs, tuple(inputs), operands, frozenset(adds), nonlinearity)
-    return Kernel(compiled(str(module), target).address("kernel"), operands, frozenset(adds))
+    return Kernel(compiled(str(module), target), operands)
 
 
 def _write(
@@ -93,7 +97,7 @@ def _evaluate(
 ) -> dict[str, Value]:
     """The outputs as values in the code; equal expressions are computed once."""
     build = code.build
-    binary = {"add": build.fadd, "subtract": build.fsub, "multiply": build.fmul}
+    binary: dict[str, Any] = {"add": build.fadd, "subtract": build.fsub, "multiply": build.fmul}
     keys: dict[int, Any] = {}
     values: dict[Any, Value] = {}
     for each in in_order(outputs.values()):
@@ -113,9 +117,7 @@ def _evaluate(
     return {name: values[keys[id(output)]] for name, output in outputs.items()}
 
 
-def _functions(
-    code: Function, nonlinearity: str | None, is_relu: Value | None
-) -> dict[str, Callable[[Value], Value]]:
+def _functions(code: Function, nonlinearity: str | None, is_relu: Value | None) -> dict[str, Callable[[Value], Value]]:
     build, zero, one = code.build, code.number(0.0), code.number(1.0)
 
     def relu(x: Value) -> Value:
@@ -125,7 +127,7 @@ def _functions(
         return build.select(build.fcmp_ordered(">", x, zero), one, zero)
 
     def tanh_slope(y: Value) -> Value:
-        return build.fsub(one, build.fmul(y, y, flags=("contract",)), flags=("contract",))
+        return code.fused(build.fneg(y), y, one)
 
     def chosen(for_relu: Callable[[Value], Value], for_tanh: Callable[[Value], Value]) -> Callable[[Value], Value]:
         if nonlinearity is not None:

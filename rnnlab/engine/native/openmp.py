@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 class OpenMP(NamedTuple):
     """Torch's OpenMP runtime, as far as it is needed; without one there is one thread."""
 
-    parallel: Any  # parallel(function, argument, threads)
+    parallel: Any  # parallel(function, argument, threads, 0)
     thread_number: int  # address of the function that says which thread of the team is calling
     most_threads: int
 
@@ -28,5 +28,5 @@ def openmp() -> OpenMP:
             start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
             start.restype = None
             number = ctypes.cast(library.omp_get_thread_num, ctypes.c_void_p).value or 0
-            return OpenMP(lambda function, argument, threads: start(function, argument, threads, 0), number, 2**16)
+            return OpenMP(start, number, 2**16)
     return OpenMP(None, 0, 1)

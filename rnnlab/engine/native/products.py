@@ -2,7 +2,11 @@
 
 The matrix is packed once for a whole sequence: panels two vectors wide, each with its rows one after another, so that
 a product reads it straight through. A tile of rows by one panel stays in registers until it is done.
+
+The gradient of a matrix is the one product whose sum runs over all times: it packs as it goes.
 """
+
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -11,6 +15,15 @@ from rnnlab.engine.native.code import INT, POINTER, Function, Kind, Value
 VECTORS = 2  # a panel is so many vectors wide, the last one maybe one
 _PADDED = 256  # from so many columns on, rows are copied apart: powers of two would share few lines of the cache
 _SPREAD = 16  # numbers of a line of the cache, and of the gap between copied rows
+_BLOCK = 256  # rows that a gradient takes at once: what they multiplied stays near for all panels
+JOB = 10  # integers of a gradient, see `_write_gradients`
+
+
+class Products(NamedTuple):
+    """The functions being written."""
+
+    multiply: ir.Function
+    gradients: ir.Function
 
 
 def packed_size(rows: int, columns: int, lanes: int) -> int:
@@ -23,22 +36,30 @@ def scratch_size(rows: int, columns: int) -> int:
     return rows * (-(-columns // _SPREAD) | 1) * _SPREAD
 
 
-def write_products(module: ir.Module, kind: Kind) -> ir.Function:
-    """The functions `multiply` and `pack`; gives back the first."""
+def gradient_scratch_size(lanes: int) -> int:
+    """How many numbers a gradient packs at once."""
+    return _BLOCK * VECTORS * lanes
+
+
+def write_products(module: ir.Module, kind: Kind) -> Products:
+    """The functions `multiply`, `pack` and `gradients`."""
     tiles = {
         (rows, vectors): _write_tile(module, kind, rows, vectors)
         for vectors in range(1, VECTORS + 1)
         for rows in range(1, kind.target.tile_rows + 1)
     }
     _write_pack(module, kind)
-    return _write_multiply(module, kind, tiles)
+    tile = _write_choice(module, kind, tiles)
+    return Products(_write_multiply(module, kind, tile), _write_gradients(module, kind, tile))
+
+
+_TILE = [POINTER, INT, INT, POINTER, INT, POINTER, INT, INT, INT]
 
 
 def _write_tile(module: ir.Module, kind: Kind, rows: int, vectors: int) -> ir.Function:
-    """out[rows, columns] = left[rows, depth] @ panel, or added to it."""
-    arguments = [POINTER, INT, POINTER, INT, POINTER, INT, INT, INT]
-    code = Function(module, f"tile_{rows}_{vectors}", arguments, kind, inner=True)
-    left, left_bytes, panel, depth, out, out_bytes, columns, adds = code.args
+    """out[rows, columns] = left[rows, depth] @ panel, or added to it; left may be transposed."""
+    code = Function(module, f"tile_{rows}_{vectors}", _TILE, kind, inner=True)
+    left, left_bytes, left_step, panel, depth, out, out_bytes, columns, adds = code.args
     build = code.build
     sums = [[code.variable(code.number(0.0)) for _ in range(vectors)] for _ in range(rows)]
     starts = [code.at(left, build.mul(left_bytes, INT(row))) for row in range(rows)]
@@ -46,7 +67,7 @@ def _write_tile(module: ir.Module, kind: Kind, rows: int, vectors: int) -> ir.Fu
         line = code.element(panel, build.mul(k, INT(vectors * kind.lanes)))
         right = [code.load(code.element(line, INT(v * kind.lanes))) for v in range(vectors)]
         for row in range(rows):
-            factor = code.splat(code.load_scalar(code.element(starts[row], k)))
+            factor = code.splat(code.load_scalar(code.at(starts[row], build.mul(k, left_step))))
             for v in range(vectors):
                 total = build.load(sums[row][v], typ=kind.vector)
                 build.store(code.fused(factor, right[v], total), sums[row][v])
@@ -67,7 +88,7 @@ def _write_tile(module: ir.Module, kind: Kind, rows: int, vectors: int) -> ir.Fu
     return code.finish()
 
 
-def _write_multiply(module: ir.Module, kind: Kind, tiles: dict[tuple[int, int], ir.Function]) -> ir.Function:
+def _write_multiply(module: ir.Module, kind: Kind, tile: ir.Function) -> ir.Function:
     """out[rows, columns] = left[rows, depth] @ packed, or added to it; `scratch` has room for the rows."""
     arguments = [POINTER, INT, POINTER, INT, POINTER, INT, INT, INT, INT, POINTER]
     code = Function(module, "multiply", arguments, kind)
@@ -88,29 +109,90 @@ def _write_multiply(module: ir.Module, kind: Kind, tiles: dict[tuple[int, int], 
         build.store(scratch, left_place)
         build.store(step, left_step)
     left, left_bytes = build.load(left_place, typ=POINTER), build.load(left_step, typ=INT)
-    most = kind.target.tile_rows
-    num_tiles = build.sdiv(build.add(rows, INT(most - 1)), INT(most))
     with code.loop(INT(0), columns, VECTORS * kind.lanes) as column:
         panel = code.element(packed, build.mul(column, depth))
-        width = build.sub(columns, column)
-        is_narrow = build.icmp_signed("<=", width, INT(kind.lanes))
-        with code.loop(INT(0), num_tiles) as tile:
-            first = build.sdiv(build.mul(tile, rows), num_tiles)  # rows shared out evenly
-            last = build.sdiv(build.mul(build.add(tile, INT(1)), rows), num_tiles)
-            place = code.element(code.at(out, build.mul(first, out_bytes)), column)
-            given = [code.at(left, build.mul(first, left_bytes)), left_bytes, panel, depth]
-            given += [place, out_bytes, width, adds]
-            choice = build.add(build.sub(last, first), build.select(is_narrow, INT(0), INT(most)))
-            done = code.function.append_basic_block()
-            switch = build.switch(choice, done)
-            for (tile_rows, vectors), function in tiles.items():
-                block = code.function.append_basic_block()
-                switch.add_case(INT(tile_rows + most * (vectors - 1)), block)
-                build.position_at_end(block)
-                build.call(function, given)
-                build.branch(done)
-            build.position_at_end(done)
+        place, width = code.element(out, column), build.sub(columns, column)
+        build.call(tile, [left, left_bytes, INT(kind.bytes), panel, depth, place, out_bytes, rows, width, adds])
     return code.finish()
+
+
+def _write_choice(module: ir.Module, kind: Kind, tiles: dict[tuple[int, int], ir.Function]) -> ir.Function:
+    """One panel with as many rows as there are, shared out evenly over tiles."""
+    code = Function(module, "tile_rows", [*_TILE[:7], INT, *_TILE[7:]], kind, inner=True)
+    left, left_bytes, left_step, panel, depth, out, out_bytes, rows, width, adds = code.args
+    build, most = code.build, kind.target.tile_rows
+    num_tiles = build.sdiv(build.add(rows, INT(most - 1)), INT(most))
+    is_narrow = build.icmp_signed("<=", width, INT(kind.lanes))
+    with code.loop(INT(0), num_tiles) as tile:
+        first = build.sdiv(build.mul(tile, rows), num_tiles)
+        last = build.sdiv(build.mul(build.add(tile, INT(1)), rows), num_tiles)
+        given = [code.at(left, build.mul(first, left_bytes)), left_bytes, left_step, panel, depth]
+        given += [code.at(out, build.mul(first, out_bytes)), out_bytes, width, adds]
+        choice = build.add(build.sub(last, first), build.select(is_narrow, INT(0), INT(most)))
+        done = code.function.append_basic_block()
+        switch = build.switch(choice, done)
+        for (tile_rows, vectors), function in tiles.items():
+            block = code.function.append_basic_block()
+            switch.add_case(INT(tile_rows + most * (vectors - 1)), block)
+            build.position_at_end(block)
+            build.call(function, given)
+            build.branch(done)
+        build.position_at_end(done)
+    return code.finish()
+
+
+def _write_gradients(module: ir.Module, kind: Kind, tile: ir.Function) -> ir.Function:
+    """gradients(jobs, number of jobs, thread, threads, scratch): out = left transposed @ right, for many at once.
+
+    A job is: left, bytes from row to row, right, bytes from row to row, rows, columns of left, columns of right, out,
+    bytes from row to row, and the address of the sums of the rows of right, or 0. Threads share the columns of right.
+    """
+    code = Function(module, "gradients", [POINTER, INT, INT, INT, POINTER], kind)
+    jobs, num_jobs, thread, threads, scratch = code.args
+    build, wide = code.build, VECTORS * kind.lanes
+    with code.loop(INT(0), num_jobs) as number:
+        job = code.element(jobs, number, 8 * JOB)
+        left, right, out = (code.load_pointer(job, field) for field in (0, 2, 7))
+        left_bytes, right_bytes, rows, depth, columns, out_bytes = (
+            code.load_int(job, field) for field in (1, 3, 4, 5, 6, 8)
+        )
+        sums = code.load_int(job, 9)
+        with code.loop(INT(0), rows, _BLOCK) as start:
+            rest = build.sub(rows, start)
+            count = build.select(build.icmp_signed("<", rest, INT(_BLOCK)), rest, INT(_BLOCK))
+            is_first = build.icmp_signed("==", start, INT(0))
+            source = code.at(left, build.mul(start, left_bytes))
+            with code.loop(build.mul(thread, INT(wide)), columns, build.mul(threads, INT(wide))) as column:
+                width = build.sub(columns, column)
+                masks = [code.first_lanes(build.sub(width, INT(v * kind.lanes))) for v in range(VECTORS)]
+                panel = code.element(code.at(right, build.mul(start, right_bytes)), column)
+                totals = _write_block(code, panel, right_bytes, count, width, masks, scratch)
+                arguments = [source, INT(kind.bytes), left_bytes, scratch, count, code.element(out, column)]
+                build.call(tile, [*arguments, out_bytes, depth, width, build.select(is_first, INT(0), INT(1))])
+                with build.if_then(build.icmp_signed("!=", sums, INT(0))):
+                    for v, mask in enumerate(masks):
+                        place = code.element(build.inttoptr(sums, POINTER), build.add(column, INT(v * kind.lanes)))
+                        before = build.select(is_first, code.number(0.0), code.load(place, mask))
+                        code.store(build.fadd(before, build.load(totals[v], typ=kind.vector)), place, mask)
+    return code.finish()
+
+
+def _write_block(
+    code: Function, panel: Value, row_bytes: Value, count: Value, width: Value, masks: list[Value], packed: Value
+) -> list[Value]:
+    """Pack some rows of a panel; gives back where their sums are."""
+    build, lanes = code.build, code.kind.lanes
+    is_narrow = build.icmp_signed("<=", width, INT(lanes))
+    packed_bytes = build.mul(build.select(is_narrow, INT(1), INT(VECTORS)), INT(code.kind.target.vector_bytes))
+    totals = [code.variable(code.number(0.0)) for _ in range(VECTORS)]
+    with code.loop(INT(0), count) as row:
+        line = code.at(panel, build.mul(row, row_bytes))
+        target = code.at(packed, build.mul(row, packed_bytes))
+        for v in reversed(range(VECTORS)):  # a second vector that is not there is written over by the first
+            found = code.load(code.element(line, INT(v * lanes)), masks[v])
+            code.store(found, code.element(target, INT(v * lanes)))
+            build.store(build.fadd(build.load(totals[v], typ=code.kind.vector), found), totals[v])
+    return totals
 
 
 def _write_pack(module: ir.Module, kind: Kind) -> None:

@@ -30,6 +30,7 @@ class Library:
         options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
         builder = binding.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
+        # the engine frees its machine: no two may share one
         self._engine: Any = binding.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
 
@@ -61,7 +62,6 @@ def _target(features: Any, cpu: str, flags: str) -> Target:
     return Target(16, 6, cpu, flags)
 
 
-@cache
 def _machine(target: Target) -> Any:
     triple = binding.Target.from_default_triple()
     return triple.create_target_machine(cpu=target.cpu, features=target.features, opt=3)

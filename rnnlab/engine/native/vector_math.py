@@ -20,7 +20,7 @@ _LN2 = {  # in two parts, the first of few bits: k times it is exact
 def sigmoid(code: Function, x: Value) -> Value:
     """1 / (1 + e^-x)."""
     build, one = code.build, code.number(1.0)
-    part, power = _exp_parts(code, build.fneg(x))
+    part, power = _exp_parts(code, build.fneg(clamp(code, x, _LARGEST[code.kind.dtype])))
     return build.fdiv(one, code.fused(part, power, build.fadd(power, one)))
 
 
@@ -42,22 +42,18 @@ def clamp(code: Function, x: Value, limit: float) -> Value:
 
 
 def _exp_parts(code: Function, x: Value) -> tuple[Value, Value]:
-    """e^r - 1 and 2^k, whose product with 1 added to the first is e^x."""
+    """e^r - 1 and 2^k for an x that is not too large: e^x is the second times 1 + the first."""
     build, kind = code.build, code.kind
-    x = clamp(code, x, _LARGEST[kind.dtype])
-    rounded = code.intrinsic(f"llvm.rint.{kind.suffix}", kind.vector, [kind.vector])
-    k = build.call(rounded, [build.fmul(x, code.number(1 / math.log(2)))])
+    bits, one = _MANTISSA[kind.dtype]
+    # at 1.5 * 2^bits the last bit of a number is worth 1: added to it, k is rounded and in the last bits
+    shift = code.number(1.5 * 2.0**bits)
+    shifted = code.fused(x, code.number(1 / math.log(2)), shift)
+    minus_k = build.fsub(shift, shifted)
     high, low = (code.number(part) for part in _LN2[kind.dtype])
-    minus_k = build.fneg(k)
     r = code.fused(minus_k, low, code.fused(minus_k, high, x))
     series = code.number(1 / math.factorial(_TERMS[kind.dtype]))
     for power in range(_TERMS[kind.dtype] - 1, 0, -1):
         series = code.fused(series, r, code.number(1 / math.factorial(power)))
-    bits, one = _MANTISSA[kind.dtype]
-    # of NaN an integer is anything at all, and NaN in the series makes the product NaN whatever it is
-    convert = code.intrinsic(
-        f"llvm.fptosi.sat.v{kind.lanes}i{8 * kind.bytes}.{kind.suffix}", kind.integers, [kind.vector]
-    )
-    exponent = build.add(build.call(convert, [k]), code.integer(one))
-    two_to_k = build.bitcast(build.shl(exponent, code.integer(bits)), kind.vector)
+    exponent = build.shl(build.bitcast(shifted, kind.integers), code.integer(bits))
+    two_to_k = build.bitcast(build.add(exponent, code.integer(one << bits)), kind.vector)
     return build.fmul(series, r), two_to_k

@@ -7,6 +7,7 @@ Sequences of a batch never meet, nor do members: a thread takes some rows of one
 """
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,8 +19,8 @@ from numpy.typing import NDArray
 from rnnlab.engine.native.code import INT, POINTER, SHORT, Function, Kind, Value
 from rnnlab.engine.native.elementwise import RECORD
 from rnnlab.engine.native.openmp import openmp
-from rnnlab.engine.native.products import scratch_size, write_products
-from rnnlab.engine.native.target import Target, compiled
+from rnnlab.engine.native.products import JOB, gradient_scratch_size, scratch_size, write_products
+from rnnlab.engine.native.target import Library, Target, compiled
 
 MULTIPLY, GATHER = 0, 1  # in place of the address of a compiled formula
 OPERATION = 5  # integers of an operation: what, address of its records, width, depth, whether it adds
@@ -31,9 +32,12 @@ class Runtime(NamedTuple):
     """The compiled loop for one dtype."""
 
     walk: Any  # walk(run, thread)
-    worker: int  # the same as a function of `run` alone, for OpenMP
+    walk_worker: int  # the same as a function of `run` alone, for a team of threads
+    gradients: Any  # gradients(run, thread)
+    gradients_worker: int
     pack: Any  # pack(matrix, bytes from row to row, column to column, rows, columns, packed)
     lanes: int
+    library: Library  # where they live
 
 
 class Work(NamedTuple):
@@ -51,17 +55,19 @@ def runtime(dtype: str, target: Target) -> Runtime:
     """The loop, compiled once."""
     kind = Kind(dtype, target)
     module = ir.Module()
-    multiply = write_products(module, kind)
-    gather = _write_gather(module, kind)
-    walk = _write_walk(module, kind, multiply, gather)
-    _write_worker(module, kind, walk)
+    products = write_products(module, kind)
+    walk = _write_walk(module, kind, products.multiply, _write_gather(module, kind))
+    gradients = _write_all_gradients(module, kind, products.gradients)
+    _write_worker(module, kind, "walk_worker", walk)
+    _write_worker(module, kind, "gradients_worker", gradients)
     library = compiled(str(module), target)
     number, place = ctypes.c_int64, ctypes.c_void_p
     return Runtime(
-        library.function("walk", place, number),
-        library.address("worker"),
+        *(library.function("walk", place, number), library.address("walk_worker")),
+        *(library.function("all_gradients", place, number), library.address("gradients_worker")),
         library.function("pack", place, number, number, number, number, place),
         kind.lanes,
+        library,
     )
 
 
@@ -75,17 +81,29 @@ def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, thr
     rows = -(-batch // chunks)
     each = scratch_size(rows * work.times, work.deepest)
     scratch = np.empty((threads, each), dtype)
-    run = np.array(
-        [
-            *(address(work.moments), len(work.moments), address(work.operations), address(work.starts)),
-            *(batch, members, chunks, address(scratch), each * scratch.itemsize, threads, openmp().thread_number),
-        ],
-        np.int64,
-    )
+    run = [
+        *(openmp().thread_number, threads, address(scratch), each * scratch.itemsize),
+        *(address(work.moments), len(work.moments), address(work.operations), address(work.starts)),
+        *(batch, members, chunks),
+    ]
+    _together(loop.walk, loop.walk_worker, run, threads)
+
+
+def matrix_gradients(jobs: Sequence[tuple[int, ...]], loop: Runtime, dtype: Any, threads: int) -> None:
+    """Gradients of matrices, [number, JOB]; see `write_products`."""
+    threads = min(threads, openmp().most_threads)
+    scratch = np.empty((threads, gradient_scratch_size(loop.lanes)), dtype)
+    given = np.array(jobs, np.int64).reshape(-1, JOB)
+    run = [openmp().thread_number, threads, address(scratch), scratch[0].nbytes, address(given), len(given)]
+    _together(loop.gradients, loop.gradients_worker, run, threads)
+
+
+def _together(function: Any, worker: int, run: Sequence[int], threads: int) -> None:
+    given = np.array(run, np.int64)
     if threads == 1:
-        loop.walk(address(run), 0)
+        function(address(given), 0)
     else:
-        openmp().parallel(loop.worker, address(run), threads)
+        openmp().parallel(worker, address(given), threads, 0)
 
 
 def address(array: NDArray[Any]) -> int:
@@ -102,16 +120,11 @@ def _write_walk(module: ir.Module, kind: Kind, multiply: ir.Function, gather: ir
     code = Function(module, "walk", [POINTER, INT], kind)
     run, thread = code.args
     build = code.build
-    moments, num_moments, operations, starts = (
-        code.load_pointer(run, 0),
-        code.load_int(run, 1),
-        code.load_pointer(run, 2),
-        code.load_pointer(run, 3),
-    )
-    batch, members, chunks = (code.load_int(run, field) for field in (4, 5, 6))
-    scratch = code.at(code.load_pointer(run, 7), build.mul(code.load_int(run, 8), thread))
+    threads, scratch = _threads_and_scratch(code, run, thread)
+    moments, operations, starts = (code.load_pointer(run, field) for field in (4, 6, 7))
+    num_moments, batch, members, chunks = (code.load_int(run, field) for field in (5, 8, 9, 10))
     formula = ir.FunctionType(ir.VoidType(), [POINTER, INT, INT, INT, INT, INT]).as_pointer()
-    with code.loop(thread, build.mul(members, chunks), code.load_int(run, 9)) as item:
+    with code.loop(thread, build.mul(members, chunks), threads) as item:
         member, chunk = build.sdiv(item, chunks), build.srem(item, chunks)
         first = build.sdiv(build.mul(batch, chunk), chunks)
         last = build.sdiv(build.mul(batch, build.add(chunk, INT(1))), chunks)
@@ -177,11 +190,25 @@ def _write_gather(module: ir.Module, kind: Kind) -> ir.Function:
     return code.finish()
 
 
-def _write_worker(module: ir.Module, kind: Kind, walk: ir.Function) -> None:
-    """What each thread of a team calls."""
-    code = Function(module, "worker", [POINTER], kind)
+def _write_all_gradients(module: ir.Module, kind: Kind, gradients: ir.Function) -> ir.Function:
+    code = Function(module, "all_gradients", [POINTER, INT], kind)
+    run, thread = code.args
+    threads, scratch = _threads_and_scratch(code, run, thread)
+    code.build.call(gradients, [code.load_pointer(run, 4), code.load_int(run, 5), thread, threads, scratch])
+    return code.finish()
+
+
+def _threads_and_scratch(code: Function, run: Value, thread: Value) -> tuple[Value, Value]:
+    """How many threads there are, and this one's own memory; all that runs on several begins with these."""
+    offset = code.build.mul(code.load_int(run, 3), thread)
+    return code.load_int(run, 1), code.at(code.load_pointer(run, 2), offset)
+
+
+def _write_worker(module: ir.Module, kind: Kind, name: str, function: ir.Function) -> None:
+    """What each thread of a team calls: the function with its own number."""
+    code = Function(module, name, [POINTER], kind)
     (run,) = code.args
-    thread_number = code.build.inttoptr(code.load_int(run, 10), ir.FunctionType(SHORT, []).as_pointer())
+    thread_number = code.build.inttoptr(code.load_int(run, 0), ir.FunctionType(SHORT, []).as_pointer())
     thread = code.build.sext(code.build.call(thread_number, []), INT)
-    code.build.call(walk, [run, thread])
+    code.build.call(function, [run, thread])
     code.finish()
