@@ -8,15 +8,16 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rnnlab.engine.cpu_arrays import CpuArrays
-from rnnlab.engine.cpu_backward import CpuBackward
+from rnnlab.engine.cpu_arrays import CpuArrays, Shape
+from rnnlab.engine.cpu_backward import backward
 from rnnlab.engine.cpu_forward import forward
-from rnnlab.engine.cpu_program import CpuProgram, Part
+from rnnlab.engine.cpu_program import Part
+from rnnlab.engine.pool import Pool
 from rnnlab.engine.state import State
 
 
 def run_cpu(
-    program: CpuProgram,
+    pool: Pool,
     parameters: Mapping[str, Tensor],
     inputs: Mapping[str, Tensor],
     state: State | None,
@@ -27,9 +28,9 @@ def run_cpu(
     names = _Names(tuple(parameters), tuple(inputs), tuple(state.values) if state else ())
     tensors = (*parameters.values(), *inputs.values(), *(state.values.values() if state else ()))
     first_step = state.step or 0 if state else 0
-    results: Sequence[Tensor] = _CpuFunction.apply(program, names, first_step, keep_all, *tensors)  # type: ignore[assignment]
-    outputs = dict.fromkeys(node.name for node in program.architecture.nodes if node.kind == "output")
-    kept = [part for part, depth in program.plan.histories.items() if depth]
+    results: Sequence[Tensor] = _CpuFunction.apply(pool, names, first_step, keep_all, *tensors)  # type: ignore[assignment]
+    outputs = dict.fromkeys(node.name for node in pool.program.architecture.nodes if node.kind == "output")
+    kept = [part for part, depth in pool.program.plan.histories.items() if depth]
     num_steps = next(iter(inputs.values())).shape[2]
     return (
         dict(zip(outputs, results, strict=False)),
@@ -55,22 +56,22 @@ class _Names:
 class _CpuFunction(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, program: CpuProgram, names: _Names, first_step: int, keep_all: bool, *tensors: Tensor
+        ctx: Any, pool: Pool, names: _Names, first_step: int, keep_all: bool, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         parameters, inputs, parts = names.split([tensor.detach().numpy() for tensor in tensors])
-        parameters = {name: np.ascontiguousarray(value) for name, value in parameters.items()}
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
-        by_time = {key: _time_first(value) for key, value in inputs.items()}
-        run = CpuArrays(program, parameters, by_time, state, first_step)
-        forward(run)
-        outputs = [*run.outputs().values(), *run.final_state(keep_all=keep_all).values()]
+        arrays = pool.take(_shape(pool, parameters, inputs, state is not None, first_step))
+        contiguous = {name: np.ascontiguousarray(value) for name, value in parameters.items()}
+        arrays.load(contiguous, {name: _time_first(value) for name, value in inputs.items()}, state)
+        forward(arrays)
+        outputs = [*arrays.outputs().values(), *arrays.final_state(keep_all=keep_all).values()]
         results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
         if any(ctx.needs_input_grad):
-            ctx.run, ctx.names = run, names
+            ctx.arrays, ctx.pool, ctx.names = arrays, pool, names
             ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
             ctx.set_materialize_grads(False)
         else:
-            run.close()
+            pool.give(arrays)
         ctx.mark_non_differentiable(*(result for result in results if not result.dtype.is_floating_point))
         return results
 
@@ -78,27 +79,40 @@ class _CpuFunction(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         _ = ctx.saved_tensors  # raises if a tensor was changed since, or on a second backward pass
-        run: CpuArrays = ctx.run
+        arrays: CpuArrays = ctx.arrays
         names: _Names = ctx.names
-        del ctx.run  # its arrays are large, and a second backward pass would find them changed
-        outputs, final = run.outputs(), run.final_state()
+        del ctx.arrays  # gradients take the place of what is in them
+        outputs, final = arrays.outputs(), arrays.final_state()
         arrived = [None if gradient is None else _time_first(gradient.numpy()) for gradient in gradients]
         doutputs = {name: gradient for name, gradient in zip(outputs, arrived, strict=False) if gradient is not None}
         dfinal = {part: g for part, g in zip(final, arrived[len(outputs) :], strict=True) if g is not None}
+        needs = dict(
+            zip(names.parts, ctx.needs_input_grad[len(ctx.needs_input_grad) - len(names.parts) :], strict=True)
+        )
         first = 4 + len(names.parameters)
-        with_inputs = any(ctx.needs_input_grad[first : first + len(names.inputs)])
-        way_back = CpuBackward(run)
-        dparameters = way_back.backward(doutputs, dfinal, with_inputs=with_inputs)
-        dinputs = way_back.input_gradients() if with_inputs else {}
-        dstate = way_back.state_gradients()
+        wanted = [name for name, need in zip(names.inputs, ctx.needs_input_grad[first:], strict=False) if need]
+        wanted += [name for name in names.inputs if needs.get((name, ""))]  # what the state holds of an input
+        dparameters, way_back = backward(arrays, doutputs, dfinal, frozenset(wanted))
+        dinputs, dstate = way_back.input_gradients(), way_back.state_gradients()
         results = (
             *(None, None, None, None),
             *(_tensor(dparameters.get(name)) for name in names.parameters),
             *(_tensor(dinputs.get(name), swap=True) for name in names.inputs),
             *(_tensor(dstate.get(part), swap=True) for part in names.parts),
         )
-        run.close()
+        ctx.pool.give(arrays)
         return results
+
+
+def _shape(
+    pool: Pool, parameters: Mapping[str, Any], inputs: Mapping[str, Any], has_state: bool, first_step: int
+) -> Shape:
+    members, batch, steps = next(iter(inputs.values())).shape[:3]
+    dtype = next(iter(parameters.values())).dtype.name
+    # a state holds what came before for each member
+    is_shared = members > 1 and not has_state
+    shared = frozenset(name for name, value in inputs.items() if is_shared and value.strides[0] == 0)
+    return Shape(members, steps, batch, dtype, first_step % pool.program.architecture.period, shared)
 
 
 def _time_first(array: Any) -> Any:

@@ -1,11 +1,12 @@
-"""The arrays of one run on the CPU.
+"""The arrays in which one batch of sequences runs on the CPU; used again by the next batch of the same shape.
 
 Values of all time steps lie in one array for each part of each node's state, [P, K + T + L, B, N]: K rows of what came
 before, T of the sequence, L of zeros for those who look ahead. A read with delay d is then the same array moved by d
 rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,105 +14,102 @@ from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cpu_program import Array, CpuProgram, NodeCode, Part, Product
 from rnnlab.graph.elements import NodeKey
 
+if TYPE_CHECKING:
+    from rnnlab.engine.cpu_backward import Backward
+    from rnnlab.engine.cpu_pass import Pass
+
+
+class Shape(NamedTuple):
+    """What arrays are made for."""
+
+    members: int
+    steps: int
+    batch: int
+    dtype: str
+    phase: int  # of the first step
+    shared: frozenset[str]  # inputs that are the same for all members, and held once
+
 
 class CpuArrays:
-    """Parameters, inputs and everything that the forward pass computes, for one batch of sequences."""
+    """Everything that the forward pass reads and computes; the passes themselves, once written, stay with it."""
 
-    def __init__(
-        self,
-        program: CpuProgram,
-        parameters: Mapping[str, Array],
-        inputs: Mapping[str, Array],
-        state: Mapping[Part, Array] | None,
-        first_step: int,
-    ) -> None:
-        """Arrays by name; inputs are [P, T, B, N] (tokens [P, T, B]), the values of a state [P, K, B, N]."""
+    def __init__(self, program: CpuProgram, shape: Shape) -> None:
         self.program, self.plan, self.architecture = program, program.plan, program.architecture
-        self.parameters, self.inputs, self.state, self.first_step = parameters, inputs, state, first_step
-        self.P, self.T, self.B = next(iter(inputs.values())).shape[:3]
-        self.dtype = next(iter(parameters.values())).dtype
-        self.values: dict[Part, Array] = {}
+        self.shape, self.dtype = shape, np.dtype(shape.dtype)
+        self.P, self.T, self.B = shape.members, shape.steps, shape.batch
+        self.values = {part: self._new_values(part, units) for part, units in program.state.items()}
         self.gates: dict[NodeKey, Array] = {}  # [P, times, B, gates * N]
         self.resets: dict[NodeKey, Array] = {}  # what the second product multiplies
         self.projected: dict[EdgeSpec, Array] = {}
-        self.borrowed: list[Array] = []
-        self._allocate()
-
-    def _allocate(self) -> None:
-        """Room for everything that the forward pass computes."""
-        for part, units in self.program.state.items():
-            self.values[part] = self._new_values(part, units)
-        for key, code in self.program.codes.items():
-            shape = (self.P, len(self.times(key)), self.B)
+        for key, code in program.codes.items():
+            room = (self.P, len(self.times(key)), self.B)
             if code.shares_gates:
                 self.gates[key] = self.new_state(self.values, code)
             else:
-                self.gates[key] = self.borrow((*shape, code.num_gates * code.units))
+                self.gates[key] = self.new((*room, code.num_gates * code.units))
             if code.program.early is not None:
-                self.resets[key] = self.borrow((*shape, code.units))
+                self.resets[key] = self.new((*room, code.units))
             for product in code.products:
                 if product.has_projection:
-                    self.projected[product.edge] = self.borrow((*shape, code.units))
+                    self.projected[product.edge] = self.new((*room, code.units))
+        self.parameters: Mapping[str, Array] = {}
+        self.has_state = False
+        self.forward_pass: Pass | None = None
+        self.backward_passes: dict[frozenset[str], Backward] = {}  # by the inputs whose gradients are asked for
 
-    def borrow(self, shape: tuple[int, ...]) -> Array:
-        """An array from the pool, to be given back by `close`."""
-        array = self.program.pool.take(shape, self.dtype)
-        self.borrowed.append(array)
-        return array
+    def new(self, shape: tuple[int, ...]) -> Array:
+        """Room for numbers."""
+        return np.empty(shape, self.dtype)
 
-    def close(self) -> None:
-        """Give all arrays back; nothing may be asked of this run afterwards."""
-        self.program.pool.give(self.borrowed)
-        self.borrowed = []
+    def load(
+        self, parameters: Mapping[str, Array], inputs: Mapping[str, Array], state: Mapping[Part, Array] | None
+    ) -> None:
+        """Take what a run starts from: inputs [P, T, B, N] (tokens [P, T, B]), the values of a state [P, K, B, N]."""
+        self.parameters, self.has_state = parameters, state is not None
+        for part, values in self.values.items():
+            before, tokens = self.plan.histories.get(part, 0), part[0] in self.program.tokens
+            if part[0] in inputs:
+                held = values[:1] if part[0] in self.shape.shared else values
+                held[:, before : before + self.T] = inputs[part[0]][: len(held)]
+            if state is not None and before:
+                values[:, :before] = state[part]
+            elif before and not tokens:
+                for row in range(before):
+                    name = self.initial_name(part, row - before)
+                    values[:, row] = 0 if name is None else parameters[name][:, None, :]
+            elif before:
+                values[:, :before] = -1
+            for time in self.absent_times(part, -before, self.T):  # nothing computes these, a state shows them
+                values[:, before + time] = -1 if tokens else 0
 
     def _new_values(self, part: Part, units: int) -> Array:
-        """The values of a part with what came before in place."""
         before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
+        members = 1 if part[0] in self.shape.shared else self.P
+        room = (members, before + self.T + after, self.B)
         is_tokens = part[0] in self.program.tokens
-        given = self.inputs.get(part[0])
-        # one input for all members is held once
-        members = 1 if given is not None and given.strides[0] == 0 and self.state is None else self.P
-        shape = (members, before + self.T + after, self.B)
-        values = np.full(shape, -1, np.int64) if is_tokens else self.borrow((*shape, units))
-        if given is not None:
-            values[:, before : before + self.T] = given[:members]
-        if self.state is not None and before:
-            values[:, :before] = self.state[part]
-        elif not is_tokens:
-            for row in range(before):
-                name = self.initial_name(part, row - before)
-                values[:, row] = 0 if name is None else self.parameters[name][:, None, :]
-        if after and not is_tokens:
-            values[:, before + self.T :] = 0
-        self._clear_absent(part, values, before)
+        values = np.empty(room, np.int64) if is_tokens else self.new((*room, units))
+        values[:, before + self.T :] = -1 if is_tokens else 0
         if members == self.P:
             return values
         # not broadcast_to: that forgets the stride of an axis of length 1
-        return np.lib.stride_tricks.as_strided(
-            values, (self.P, *shape[1:], *values.shape[3:]), (0, *values.strides[1:])
-        )
-
-    def _clear_absent(self, part: Part, values: Array, before: int) -> None:
-        """Zeros, or no tokens, at times at which the part does not exist: nothing computes them, a state shows them."""
-        for time in self.absent_times(part, -before, self.T):
-            values[:, before + time] = -1 if part[0] in self.program.tokens else 0
+        return np.lib.stride_tricks.as_strided(values, (self.P, *values.shape[1:]), (0, *values.strides[1:]))
 
     def absent_times(self, part: Part, start: int, stop: int) -> list[int]:
         """The times at which no node of that name exists, or none whose state has the part."""
         if self.architecture.period == 1:
             return []
-        return [time for time in range(start, stop) if not self.plan.exists(*part, self.first_step + time)]
+        return [time for time in range(start, stop) if not self.plan.exists(*part, self.shape.phase + time)]
 
     def initial_name(self, part: Part, time: int) -> str | None:
         """The parameter that stands for a value before the first step, if it is learned and the node exists then."""
-        key = (part[0], (self.first_step + time) % self.architecture.period)
+        key = (part[0], (self.shape.phase + time) % self.architecture.period)
         name = f"{self.architecture.label(key)} initial {part[1]}".rstrip()
         return name if name in self.parameters else None
 
     def times(self, key: NodeKey) -> range:
         """The times at which a node is computed."""
         period = self.architecture.period
-        return range((key[1] - self.first_step) % period, self.T, period)
+        return range((key[1] - self.shape.phase) % period, self.T, period)
 
     def rows(self, arrays: Mapping[Part, Array], part: Part, start: int, stop: int) -> Array:
         """A part at times start to stop, a view [P, times, B, N]."""
@@ -151,3 +149,13 @@ class CpuArrays:
         kept = {part: depth for part, depth in self.plan.histories.items() if depth}
         end = 0 if keep_all else self.T
         return {part: self.rows(self.values, part, end - depth, self.T) for part, depth in kept.items()}
+
+    def all_arrays(self) -> Iterator[Array]:
+        """What is held, to know how much that is."""
+        yield from self.values.values()
+        yield from self.gates.values()
+        yield from self.resets.values()
+        yield from self.projected.values()
+        for each in self.backward_passes.values():
+            yield from each.dvalues.values()
+            yield from each.dprojected.values()

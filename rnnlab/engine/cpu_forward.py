@@ -6,15 +6,21 @@ import numpy as np
 
 from rnnlab.architecture.expressions import in_order, named
 from rnnlab.engine.cpu_arrays import CpuArrays
+from rnnlab.engine.cpu_pass import Operand, Pass, runs_ahead
 from rnnlab.engine.cpu_program import Array, NodeCode, Product
-from rnnlab.engine.cpu_work import Operand, Operations, runs_ahead
 from rnnlab.engine.native.elementwise import CHOICE, compile_kernel
 from rnnlab.engine.native.target import host
 
 
 def forward(arrays: CpuArrays) -> None:
     """Fill `values`, `gates`, `resets` and `projected` for all time steps."""
-    operations = Operations(arrays)
+    if arrays.forward_pass is None:
+        arrays.forward_pass = _write(arrays)
+    arrays.forward_pass.perform()
+
+
+def _write(arrays: CpuArrays) -> Pass:
+    operations = Pass(arrays)
     is_ahead = runs_ahead(arrays)
     for code in arrays.program.codes.values():
         _products(operations, code, code.internal if is_ahead else code.products, adds=is_ahead)
@@ -24,10 +30,11 @@ def forward(arrays: CpuArrays) -> None:
         if is_ahead:
             _products(operations, code, code.external, adds=False)
         operations.end_list()
-    operations.perform(backward=False)
+    operations.finish(backward=False)
+    return operations
 
 
-def _products(operations: Operations, code: NodeCode, products: Sequence[Product], *, adds: bool) -> None:
+def _products(operations: Pass, code: NodeCode, products: Sequence[Product], *, adds: bool) -> None:
     """The sums of products into all gates of a node; or added to what is there."""
     arrays = operations.arrays
     everything = slice(0, code.num_gates)
@@ -42,38 +49,39 @@ def _products(operations: Operations, code: NodeCode, products: Sequence[Product
             out = Operand(arrays.gates[code.key], theirs.start * code.units)
             matrix = columns(arrays, product, mine, code)
             if arrays.program.reads_tokens(product):
-                operations.gather(arrays.source(product), matrix, out, adds=adds)
+                operations.gather(arrays.source(product), product.name, matrix, out, adds=adds)
             else:
-                operations.multiply(Operand(arrays.source(product)), matrix, out, adds=adds)
+                operations.multiply(Operand(arrays.source(product)), product.name, matrix, out, adds=adds)
             adds = True
 
 
-def _project(operations: Operations, code: NodeCode, product: Product) -> None:
+def _project(operations: Pass, code: NodeCode, product: Product) -> None:
     """Bring a depth input to its node's width."""
     arrays = operations.arrays
     out = Operand(arrays.projected[product.edge])
-    matrix = arrays.parameters[f"{product.name} projection"]
+    name = f"{product.name} projection"
+    matrix, bias = arrays.parameters[name], arrays.parameters[f"{name} bias"]
     value = arrays.read(arrays.values, product.part, product.edge.delay, product.edge.target)
     if product.part[0] in arrays.program.tokens:
-        operations.gather(value, matrix, out, adds=False)
+        operations.gather(value, name, matrix, out, adds=False)
     else:
-        operations.multiply(Operand(value), matrix, out, adds=False)
-    operands = {"sum": out, "bias": Operand(arrays.parameters[f"{product.name} projection bias"])}
-    kernel = compile_kernel({"sum": named("sum") + named("bias")}, (), "tanh", arrays.dtype.name, host())
+        operations.multiply(Operand(value), name, matrix, out, adds=False)
+    operands = {"sum": out, "bias": Operand(bias, parameter=f"{name} bias")}
+    kernel = compile_kernel({"sum": named("sum") + named("bias")}, (), "tanh", arrays.shape.dtype, host())
     operations.compute(kernel, operands.__getitem__, code.units)
 
 
-def _cell(operations: Operations, code: NodeCode) -> None:
+def _cell(operations: Pass, code: NodeCode) -> None:
     """The formulas of a node, and the second product of those that have one."""
     arrays = operations.arrays
-    kernels = arrays.program.kernels(code, arrays.dtype.name)
+    kernels = arrays.program.kernels(code, arrays.shape.dtype)
     find = operands(arrays, code)
     operations.compute(kernels.early, find, code.units)
     for product in code.products:
         for mine, theirs in product.reset_runs:
             out = Operand(arrays.gates[code.key], theirs.start * code.units)
             matrix = columns(arrays, product, mine, code)
-            operations.multiply(Operand(arrays.resets[code.key]), matrix, out, adds=True)
+            operations.multiply(Operand(arrays.resets[code.key]), product.name, matrix, out, adds=True)
     operations.compute(kernels.forward, find, code.units)
 
 
@@ -93,7 +101,8 @@ def operands(arrays: CpuArrays, code: NodeCode) -> Callable[[str], Operand]:
             case "gate":
                 return Operand(arrays.gates[code.key], code.program.gates.index(rest) * code.units)
             case "bias":
-                return Operand(arrays.parameters[code.bias], code.program.gates.index(rest) * code.units)
+                column = code.program.gates.index(rest) * code.units
+                return Operand(arrays.parameters[code.bias], column, code.bias)
             case "carried":
                 part, _, number = rest.rpartition(" ")
                 edge = code.carries[int(number)]

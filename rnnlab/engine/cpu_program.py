@@ -12,7 +12,6 @@ from rnnlab.engine.native.elementwise import Kernel, compile_kernel
 from rnnlab.engine.native.target import host
 from rnnlab.engine.native.walk import Runtime, runtime
 from rnnlab.engine.plan import Plan
-from rnnlab.engine.pool import Pool
 from rnnlab.graph.elements import NodeKey
 
 Array = NDArray[Any]
@@ -78,11 +77,9 @@ class CpuProgram:
     def __init__(self, plan: Plan, choices: Mapping[NodeKey, Choice]) -> None:
         self.plan = plan
         self.architecture = plan.architecture
-        self.pool = Pool()
         self.codes = {
             node.key: self._code(node.key, choices) for node in plan.architecture.nodes if node.kind != "input"
         }
-        self.moments: dict[tuple[int, int, bool], Array] = {}  # by length, first phase and mode
         self._kernels: dict[tuple[NodeKey, str], NodeKernels] = {}
 
     def runtime(self, dtype: str) -> Runtime:

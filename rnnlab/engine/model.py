@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,9 +12,7 @@ from torch import Tensor, nn
 
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.architecture.cells import NONLINEARITIES
-from rnnlab.engine.autograd import run_cpu
 from rnnlab.engine.costs import costs
-from rnnlab.engine.cpu_program import CpuProgram
 from rnnlab.engine.explanation import labelled
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
 from rnnlab.engine.plan import Plan, plan
@@ -22,6 +20,9 @@ from rnnlab.engine.reference import initial_state, run_reference
 from rnnlab.engine.state import State
 from rnnlab.errors import ModelError
 from rnnlab.graph.elements import NodeKey
+
+if TYPE_CHECKING:
+    from rnnlab.engine.pool import Pool
 
 PATHS = ("auto", "cpu", "reference")
 
@@ -107,8 +108,10 @@ class Model(nn.Module):
         keep_all = lengths is not None
         parameters = self._arrays_by_name()
         if self._chosen_path() == "cpu":
-            program = _program(self.architecture, self.nonlinearity)
-            outputs, new_state = run_cpu(program, parameters, inputs, state, keep_all=keep_all)
+            from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
+
+            pool = _pool(self.architecture, self.nonlinearity)
+            outputs, new_state = run_cpu(pool, parameters, inputs, state, keep_all=keep_all)
         else:
             outputs, new_state = run_reference(
                 self.plan, parameters, inputs, state, self._use_relu(), keep_all=keep_all
@@ -352,8 +355,11 @@ def _plan(architecture: Architecture) -> Plan:
 
 
 @lru_cache(maxsize=64)
-def _program(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> CpuProgram:
-    return CpuProgram(_plan(architecture), _choices(architecture, nonlinearity))
+def _pool(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> "Pool":
+    from rnnlab.engine.cpu_program import CpuProgram
+    from rnnlab.engine.pool import Pool
+
+    return Pool(CpuProgram(_plan(architecture), _choices(architecture, nonlinearity)))
 
 
 def _choices(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> dict[NodeKey, Any]:

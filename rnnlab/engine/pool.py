@@ -1,37 +1,37 @@
-"""Arrays that are used again: a fresh large array costs a page fault for every 4 KB it holds."""
+"""Arrays that are used again: large new ones cost a page fault for every 4 KB, and their passes are to be written."""
 
-from collections.abc import Iterable
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
+from rnnlab.engine.cpu_arrays import CpuArrays, Shape
+from rnnlab.engine.cpu_program import CpuProgram
 
 _MOST_BYTES = 2**29
 
 
 class Pool:
-    """Arrays by shape and type, taken and given back; what they hold when taken is anything at all."""
+    """Arrays of one program by shape, taken and given back; what they hold when taken is anything at all."""
 
-    def __init__(self) -> None:
-        self.free: dict[tuple[tuple[int, ...], str], list[Array]] = {}
+    def __init__(self, program: CpuProgram) -> None:
+        self.program = program
+        self.free: dict[Shape, list[CpuArrays]] = {}
         self.num_bytes = 0
 
-    def take(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An array of that shape and type, used before or new."""
-        waiting = self.free.get((shape, np.dtype(dtype).str))
+    def take(self, shape: Shape) -> CpuArrays:
+        """Arrays of that shape, used before or new."""
+        waiting = self.free.get(shape)
         if not waiting:
-            return np.empty(shape, dtype)
-        array = waiting.pop()
-        self.num_bytes -= array.nbytes
-        return array
+            return CpuArrays(self.program, shape)
+        arrays = waiting.pop()
+        self.num_bytes -= _num_bytes(arrays)
+        return arrays
 
-    def give(self, arrays: Iterable[Array]) -> None:
-        """Take arrays back that nothing refers to any longer."""
-        for array in arrays:
-            if self.num_bytes + array.nbytes > _MOST_BYTES:  # lengths or batch sizes change: begin anew
-                self.free.clear()
-                self.num_bytes = 0
-            self.free.setdefault((array.shape, array.dtype.str), []).append(array)
-            self.num_bytes += array.nbytes
+    def give(self, arrays: CpuArrays) -> None:
+        """Take arrays back that nobody uses any longer."""
+        arrays.parameters = {}
+        if self.num_bytes + _num_bytes(arrays) > _MOST_BYTES:  # lengths or batch sizes change: begin anew
+            self.free.clear()
+            self.num_bytes = 0
+        self.free.setdefault(arrays.shape, []).append(arrays)
+        self.num_bytes += _num_bytes(arrays)
+
+
+def _num_bytes(arrays: CpuArrays) -> int:
+    return sum(array.nbytes for array in arrays.all_arrays())

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rnnlab import Architecture
-from rnnlab.engine import cpu_work
+from rnnlab.engine import cpu_pass
 from rnnlab.engine.model import Model
 from rnnlab.engine.state import State
 
@@ -99,8 +99,8 @@ def compare(
     reference = run(case, "reference", torch.float64)
     for dtype in dtypes:
         # a small batch has its outer products made for all times at once; every second comparison goes without
-        few_rows = 0 if (dtype == torch.float64) == (seed % 2 == 0) else cpu_work.FEW_ROWS
-        with poisoned_memory(), mock.patch.object(cpu_work, "FEW_ROWS", few_rows):
+        few_rows = 0 if (dtype == torch.float64) == (seed % 2 == 0) else cpu_pass.FEW_ROWS
+        with poisoned_memory(), mock.patch.object(cpu_pass, "FEW_ROWS", few_rows):
             leave_nan_behind(case, dtype)
             fast = run(case, "cpu", dtype)
         check_equal(fast, reference, TOLERANCES[dtype], f"{dtype}")

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+import rnnlab.engine.autograd
 import rnnlab.engine.cell_program
 import rnnlab.engine.cpu_program
-import rnnlab.engine.model
 from rnnlab import CELLS, Architecture, Expression, architecture, nonlinearity, sigmoid, tanh
 from rnnlab.engine.state import State
 from tests.engine.comparison import TOLERANCES, DifferenceError, compare, poisoned_memory
@@ -37,14 +37,14 @@ def around_run(
     """The fast path with something done to what it is given."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        run = rnnlab.engine.model.run_cpu
+        run = rnnlab.engine.autograd.run_cpu
 
         def broken(
-            program: Any, parameters: Values, inputs: Values, state: State | None, **options: bool
+            pool: Any, parameters: Values, inputs: Values, state: State | None, **options: bool
         ) -> tuple[Values, State]:
-            return run(program, *change(program.architecture, parameters, inputs, state), **options)
+            return run(pool, *change(pool.program.architecture, parameters, inputs, state), **options)
 
-        monkeypatch.setattr(rnnlab.engine.model, "run_cpu", broken)
+        monkeypatch.setattr(rnnlab.engine.autograd, "run_cpu", broken)
 
     return patch
 
@@ -53,8 +53,10 @@ def after_run(change: Callable[[Values, State], tuple[Values, State]]) -> Patch:
     """The fast path with something done to what it returns."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        run = rnnlab.engine.model.run_cpu
-        monkeypatch.setattr(rnnlab.engine.model, "run_cpu", lambda *given, **options: change(*run(*given, **options)))
+        run = rnnlab.engine.autograd.run_cpu
+        monkeypatch.setattr(
+            rnnlab.engine.autograd, "run_cpu", lambda *given, **options: change(*run(*given, **options))
+        )
 
     return patch
 
@@ -192,7 +194,9 @@ def _compile_anew() -> Iterator[None]:
 
 
 def forget() -> None:
-    modules = [module for name, module in sys.modules.items() if name.startswith("rnnlab.engine")]
+    modules = [
+        module for name, module in sys.modules.items() if name.startswith("rnnlab.engine") and ".native" not in name
+    ]
     caches = [value for module in modules for value in vars(module).values() if hasattr(value, "cache_clear")]
     assert caches
     for cache in caches:

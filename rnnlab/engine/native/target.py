@@ -33,10 +33,13 @@ class Library:
         # the engine frees its machine: no two may share one
         self._engine: Any = binding.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
+        self._addresses: dict[str, int] = {}
 
     def address(self, name: str) -> int:
         """Where a function starts."""
-        return self._engine.get_function_address(name)
+        if name not in self._addresses:
+            self._addresses[name] = self._engine.get_function_address(name)
+        return self._addresses[name]
 
     def function(self, name: str, *arguments: Any) -> Any:
         """A function as Python calls it; the interpreter lock is free while it runs."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rnnlab.engine.native.code import INT, POINTER, SHORT, Function, Kind, Value
 from rnnlab.engine.native.elementwise import RECORD
 from rnnlab.engine.native.openmp import openmp
-from rnnlab.engine.native.products import JOB, gradient_scratch_size, scratch_size, write_products
+from rnnlab.engine.native.products import gradient_scratch_size, scratch_size, write_products
 from rnnlab.engine.native.target import Library, Target, compiled
 
 MULTIPLY, GATHER = 0, 1  # in place of the address of a compiled formula
@@ -89,12 +89,11 @@ def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, thr
     _together(loop.walk, loop.walk_worker, run, threads)
 
 
-def matrix_gradients(jobs: Sequence[tuple[int, ...]], loop: Runtime, dtype: Any, threads: int) -> None:
-    """Gradients of matrices, [number, JOB]; see `write_products`."""
+def matrix_gradients(jobs: NDArray[np.int64], loop: Runtime, dtype: Any, threads: int) -> None:
+    """Gradients of matrices, [number, JOB]; `products` says what a job is."""
     threads = min(threads, openmp().most_threads)
     scratch = np.empty((threads, gradient_scratch_size(loop.lanes)), dtype)
-    given = np.array(jobs, np.int64).reshape(-1, JOB)
-    run = [openmp().thread_number, threads, address(scratch), scratch[0].nbytes, address(given), len(given)]
+    run = [openmp().thread_number, threads, address(scratch), scratch[0].nbytes, address(jobs), len(jobs)]
     _together(loop.gradients, loop.gradients_worker, run, threads)
 
 

@@ -1,0 +1,153 @@
+"""A pass over all moments, forward or backward, ready for the compiled loop: operations of each node, and their order.
+
+It is written once for its arrays. From run to run only the parameters may lie elsewhere.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from rnnlab.engine.cpu_arrays import CpuArrays
+from rnnlab.engine.cpu_program import Array, NodeCode
+from rnnlab.engine.native.elementwise import RECORD, Kernel
+from rnnlab.engine.native.products import packed_size
+from rnnlab.engine.native.walk import GATHER, MULTIPLY, OPERATION, Work, address, default_threads, perform
+
+FEW_ROWS = 16  # a batch smaller than this has its products from other components made for all times at once
+
+
+class Operand(NamedTuple):
+    """Where something lies: [P, times, B, N], from a column on; or [P, N], the same for all times and rows."""
+
+    array: Array
+    column: int = 0
+    parameter: str | None = None  # whose memory it is, if a parameter's
+
+    def record(self) -> tuple[int, ...]:
+        """Address, and bytes from member to member, time to time and row to row."""
+        strides = self.array.strides[:-1]
+        start = address(self.array) + self.column * self.array.itemsize
+        return (start, *strides) if len(strides) == RECORD - 1 else (start, strides[0], 0, 0)
+
+
+class _Packing(NamedTuple):
+    """A matrix to be packed before the pass begins, for each member."""
+
+    parameter: str
+    offset: int  # bytes from the start of the parameter
+    strides: tuple[int, ...]  # from member to member, row to row, column to column
+    shape: tuple[int, ...]
+    packed: Array
+
+
+class Pass:
+    """Operations, list after list, and what has to be done before they run."""
+
+    def __init__(self, arrays: CpuArrays) -> None:
+        self.arrays = arrays
+        self.loop = arrays.program.runtime(arrays.shape.dtype)
+        self.deepest = 0
+        self._records: list[int] = []
+        self._operations: list[tuple[int, int, int, int, bool]] = []
+        self._starts: list[int] = [0]
+        self._packings: list[_Packing] = []
+        self._elsewhere: list[tuple[int, str, int]] = []  # place among the records, parameter, bytes from its start
+        self._held: list[Array] = []  # arrays that only the records know
+
+    def end_list(self) -> None:
+        """What follows belongs to the next list."""
+        self._starts.append(len(self._operations))
+
+    def multiply(self, left: Operand, name: str, matrix: Array, out: Operand, *, adds: bool) -> None:
+        """out = left @ matrix, or added to it; the matrix is a view [P, depth, width] of a parameter."""
+        members, depth, width = matrix.shape
+        packed = self.arrays.new((members, packed_size(depth, width, self.loop.lanes)))
+        offset = address(matrix) - address(self.arrays.parameters[name])
+        self._packings.append(_Packing(name, offset, matrix.strides, matrix.shape, packed))
+        self._add(MULTIPLY, (left, Operand(packed), out), width, depth, adds)
+        self.deepest = max(self.deepest, depth)
+
+    def clear(self, out: Operand, width: int) -> None:
+        """out = 0: a product of no depth."""
+        self._add(MULTIPLY, (out, out, out), width, 0, adds=False)
+
+    def gather(self, tokens: Array, name: str, matrix: Array, out: Operand, *, adds: bool) -> None:
+        """out = rows of the matrix, a view of a parameter, or added to it."""
+        by_row = Operand(matrix[:, None], parameter=name)  # from row to row as from one of a batch to the next
+        self._add(GATHER, (Operand(tokens[..., None]), by_row, out), matrix.shape[2], 0, adds)
+
+    def compute(self, kernel: Kernel | None, operand: Callable[[str], Operand], width: int) -> None:
+        """A compiled formula, where there is one."""
+        if kernel is not None:
+            self._add(kernel.address, tuple(operand(name) for name in kernel.operands), width, 0, adds=False)
+
+    def finish(self, *, backward: bool) -> None:
+        """All lists are there: write them down as the loop reads them."""
+        self.records = np.array(self._records, np.int64)
+        operations = np.array(self._operations, np.int64).reshape(-1, OPERATION)
+        operations[:, 1] = address(self.records) + 8 * operations[:, 1]
+        is_ahead = runs_ahead(self.arrays)
+        moments = _moments(self.arrays, is_ahead)
+        self.work = Work(
+            np.ascontiguousarray(moments[::-1]) if backward else moments,
+            operations,
+            np.array(self._starts, np.int64),
+            self.deepest,
+            self.arrays.T if is_ahead else 1,
+        )
+
+    def perform(self) -> None:
+        """Do it all, with the parameters that the arrays have now."""
+        starts: Mapping[str, int] = {name: address(value) for name, value in self.arrays.parameters.items()}
+        for place, name, offset in self._elsewhere:
+            self.records[place] = starts[name] + offset
+        pack = self.loop.pack
+        for name, offset, (by_member, *strides), (members, *sizes), packed in self._packings:
+            source, target, step = starts[name] + offset, address(packed), packed.strides[0]
+            for member in range(members):
+                pack(source + member * by_member, *strides, *sizes, target + member * step)
+        perform(self.work, self.loop, self.arrays.P, self.arrays.B, self.arrays.dtype, default_threads())
+
+    def _add(self, what: int, operands: tuple[Operand, ...], width: int, depth: int, adds: bool) -> None:
+        self._operations.append((what, len(self._records), width, depth, adds))
+        for operand in operands:
+            record = operand.record()
+            if operand.parameter is not None:
+                offset = record[0] - address(self.arrays.parameters[operand.parameter])
+                self._elsewhere.append((len(self._records), operand.parameter, offset))
+            else:
+                self._held.append(operand.array)
+            self._records += record
+
+
+def runs_ahead(arrays: CpuArrays) -> bool:
+    """Whether products from other components are made for all times at once."""
+    return arrays.B < FEW_ROWS and arrays.architecture.period == 1
+
+
+def _is_whole(arrays: CpuArrays, code: NodeCode) -> bool:
+    """Whether a hoisted node runs at all times at once; with a second product it has room for one time only."""
+    return runs_ahead(arrays) and code.program.early is None
+
+
+def _moments(arrays: CpuArrays, is_ahead: bool) -> Array:
+    """Every node at all its times, as numbers: list of operations, how many-th time, how many times at once.
+
+    The list of a node is its place in the program; what it does ahead of time is a list of its own, as many places on.
+    """
+    program, period = arrays.program, arrays.architecture.period
+    number = {node: place for place, node in enumerate(program.codes)}
+    found: list[tuple[int, int, int]] = []
+    for component in program.plan.components:
+        nodes = [node for node in component.nodes if node in number and arrays.times(node)]
+        if is_ahead:
+            found += [(number[node] + len(number), 0, arrays.T) for node in nodes]
+        if not component.is_hoisted:
+            slots = program.plan.moments(component, arrays.T, arrays.shape.phase)
+            found += [(number[node], time // period, 1) for slot in slots for node, time in slot if node in number]
+        elif nodes and _is_whole(arrays, program.codes[nodes[0]]):
+            found.append((number[nodes[0]], 0, arrays.T))
+        elif nodes:
+            found += [(number[nodes[0]], j, 1) for j in range(len(arrays.times(nodes[0])))]
+    return np.array(found, np.int64).reshape(-1, 3)

@@ -1,0 +1,1 @@
+"""The fast path for CUDA models: whole sequences of whole populations in one kernel, written from the plan."""

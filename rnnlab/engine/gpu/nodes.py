@@ -1,0 +1,110 @@
+"""A plan made ready for the GPU: for each node what it multiplies, and which of its gates the products feed."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.specs import EdgeSpec
+from rnnlab.engine.cell_program import CellProgram, compile_cell, linear_program
+from rnnlab.engine.plan import Plan
+from rnnlab.graph.elements import NodeKey
+
+Part = tuple[str, str]
+"""A part of a node's state: node name and component, such as ("h", "c"); inputs and outputs have the part ""."""
+
+Pairs = tuple[tuple[int, int], ...]
+"""Gates of a matrix, and the gates of the node that they feed."""
+
+
+class Product(NamedTuple):
+    """A dense edge: what it reads, and which of its target's gates it adds to."""
+
+    edge: EdgeSpec
+    name: str  # of the matrix
+    part: Part
+    pairs: Pairs
+    reset_pairs: Pairs  # the same for the second product
+    has_projection: bool
+
+
+class NodeCode(NamedTuple):
+    """A hidden or output node, ready to be written as a kernel."""
+
+    key: NodeKey
+    units: int
+    bias: str
+    program: CellProgram
+    choice: Any  # a nonlinearity by name, or where members differ whose is relu, [P, 1, 1]
+    external: tuple[Product, ...]
+    internal: tuple[Product, ...]
+    identities: tuple[EdgeSpec, ...]
+    carries: tuple[EdgeSpec, ...]
+    depth: EdgeSpec | None
+    first_part: str  # the part of its state that an activated gate may be, and that identity edges add to
+    gate_is_state: bool  # the activated gate is the new state, and is kept as that alone
+    parts: tuple[str, ...]  # of its state
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """All dense edges into the node."""
+        return self.external + self.internal
+
+    @property
+    def num_gates(self) -> int:
+        """How many gates it has."""
+        return len(self.program.gates)
+
+    @property
+    def depth_product(self) -> Product:
+        """The dense edge whose value a +RNN node also uses unchanged."""
+        return next(product for product in self.products if product.edge is self.depth)
+
+
+def node_codes(plan: Plan, choices: Mapping[NodeKey, Any]) -> dict[NodeKey, NodeCode]:
+    """Every node that computes something, in the order of the architecture."""
+    return {node.key: _code(plan, node.key, choices) for node in plan.architecture.nodes if node.kind != "input"}
+
+
+def _code(plan: Plan, key: NodeKey, choices: Mapping[NodeKey, Any]) -> NodeCode:
+    architecture = plan.architecture
+    node = architecture.by_key[key]
+    products = [_product(architecture, edge) for edge in architecture.incoming(key) if edge.transform == "dense"]
+    identities = tuple(edge for edge in architecture.incoming(key) if edge.transform == "identity")
+    carries = architecture.carries(key)
+    if node.kind == "output":
+        program, parts, first = linear_program(len(identities), has_products=bool(products)), ("",), ""
+    else:
+        cell = architecture.cell(key)
+        parts, first = cell.state, cell.ports[0]
+        # what identity edges add is in the values too: these are then no longer what the cell computed
+        kept = [part for part in cell.state if not identities or part != first]
+        program = compile_cell(cell, len(carries), len(identities), kept)
+    return NodeCode(
+        key=key,
+        units=node.units,
+        bias=node.bias or f"{architecture.label(key)} bias",
+        program=program,
+        choice=choices.get(key, "tanh"),
+        external=tuple(product for product in products if not plan.is_internal(product.edge)),
+        internal=tuple(product for product in products if plan.is_internal(product.edge)),
+        identities=identities,
+        carries=carries,
+        depth=architecture.depth_edge(key),
+        first_part=first,
+        gate_is_state=program.is_activation_only and (node.kind == "output" or not identities),
+        parts=tuple(parts),
+    )
+
+
+def _product(architecture: Architecture, edge: EdgeSpec) -> Product:
+    gates, fed = architecture.gates(edge.target), architecture.edge_gates(edge)
+    is_hidden = architecture.by_key[edge.target].kind == "hidden"
+    late = architecture.cell(edge.target).reset_gates if is_hidden and edge.carry else ()
+    return Product(
+        edge=edge,
+        name=edge.weights or architecture.edge_label(edge),
+        part=(edge.source[0], edge.port or ""),
+        pairs=tuple((fed.index(gate), gates.index(gate)) for gate in fed if gate not in late),
+        reset_pairs=tuple((fed.index(gate), gates.index(gate)) for gate in late),
+        has_projection=architecture.has_projection(edge),
+    )
