@@ -12,6 +12,7 @@ import numpy as np
 
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cpu_program import Array, CpuProgram, NodeCode, Part, Product
+from rnnlab.engine.native.walk import address
 from rnnlab.graph.elements import NodeKey
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class CpuArrays:
                 if product.has_projection:
                     self.projected[product.edge] = self.new((*room, code.units))
         self.parameters: Mapping[str, Array] = {}
+        self.starts: dict[str, int] = {}  # where each parameter lies
         self.has_state = False
         self.forward_pass: Pass | None = None
         self.backward_passes: dict[frozenset[str], Backward] = {}  # by the inputs whose gradients are asked for
@@ -66,6 +68,7 @@ class CpuArrays:
     ) -> None:
         """Take what a run starts from: inputs [P, T, B, N] (tokens [P, T, B]), the values of a state [P, K, B, N]."""
         self.parameters, self.has_state = parameters, state is not None
+        self.starts = {name: address(value) for name, value in parameters.items()}
         for part, values in self.values.items():
             before, tokens = self.plan.histories.get(part, 0), part[0] in self.program.tokens
             if part[0] in inputs:

@@ -41,9 +41,11 @@ class Backward:
             edge: arrays.new(each.shape) for edge, each in arrays.projected.items()
         }
         inputs = {node.name for node in arrays.architecture.nodes if node.kind == "input"} - wanted
+        read = {edge.source[0] for edge in arrays.architecture.edges}
         for part, values in arrays.values.items():
             if part[0] not in inputs | arrays.program.tokens:
-                self.dvalues[part] = arrays.new(values.shape)
+                # of an output that only the caller reads, nobody needs the values any longer
+                self.dvalues[part] = arrays.new(values.shape) if part[0] in read or part[1] else values
         for key, code in arrays.program.codes.items():
             self.dgates[key] = arrays.new_state(self.dvalues, code) if code.shares_gates else arrays.gates[key]
         # gradients that nobody asked for go here, all into one row

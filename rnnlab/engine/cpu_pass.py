@@ -3,7 +3,7 @@
 It is written once for its arrays. From run to run only the parameters may lie elsewhere.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,13 +32,13 @@ class Operand(NamedTuple):
 
 
 class _Packing(NamedTuple):
-    """A matrix to be packed before the pass begins, for each member."""
+    """A matrix of one member, to be packed before the pass begins."""
 
     parameter: str
     offset: int  # bytes from the start of the parameter
-    strides: tuple[int, ...]  # from member to member, row to row, column to column
+    strides: tuple[int, ...]  # bytes from row to row and from column to column
     shape: tuple[int, ...]
-    packed: Array
+    packed: int  # the address of the packed matrix
 
 
 class Pass:
@@ -63,8 +63,9 @@ class Pass:
         """out = left @ matrix, or added to it; the matrix is a view [P, depth, width] of a parameter."""
         members, depth, width = matrix.shape
         packed = self.arrays.new((members, packed_size(depth, width, self.loop.lanes)))
-        offset = address(matrix) - address(self.arrays.parameters[name])
-        self._packings.append(_Packing(name, offset, matrix.strides, matrix.shape, packed))
+        for source, target in zip(matrix, packed, strict=True):
+            offset = address(source) - self.arrays.starts[name]
+            self._packings.append(_Packing(name, offset, source.strides, source.shape, address(target)))
         self._add(MULTIPLY, (left, Operand(packed), out), width, depth, adds)
         self.deepest = max(self.deepest, depth)
 
@@ -99,14 +100,12 @@ class Pass:
 
     def perform(self) -> None:
         """Do it all, with the parameters that the arrays have now."""
-        starts: Mapping[str, int] = {name: address(value) for name, value in self.arrays.parameters.items()}
+        starts = self.arrays.starts
         for place, name, offset in self._elsewhere:
             self.records[place] = starts[name] + offset
         pack = self.loop.pack
-        for name, offset, (by_member, *strides), (members, *sizes), packed in self._packings:
-            source, target, step = starts[name] + offset, address(packed), packed.strides[0]
-            for member in range(members):
-                pack(source + member * by_member, *strides, *sizes, target + member * step)
+        for name, offset, strides, sizes, target in self._packings:
+            pack(starts[name] + offset, *strides, *sizes, target)
         perform(self.work, self.loop, self.arrays.P, self.arrays.B, self.arrays.dtype, default_threads())
 
     def _add(self, what: int, operands: tuple[Operand, ...], width: int, depth: int, adds: bool) -> None:
@@ -114,7 +113,7 @@ class Pass:
         for operand in operands:
             record = operand.record()
             if operand.parameter is not None:
-                offset = record[0] - address(self.arrays.parameters[operand.parameter])
+                offset = record[0] - self.arrays.starts[operand.parameter]
                 self._elsewhere.append((len(self._records), operand.parameter, offset))
             else:
                 self._held.append(operand.array)

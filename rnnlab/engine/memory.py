@@ -33,7 +33,7 @@ def training_memory(plan: Plan, *, population: int = 1, batch: int, steps: int, 
     With N the width of a node, K how far back and L how far ahead anything reads a part of its state:
 
         values           each part of each node's state    P · (K + T + L) · B · N
-        their gradients  as much again, but for inputs
+        their gradients  as much again, but for inputs and for outputs that no edge leaves, whose values they overwrite
         gates            each node                         P · T · B · gates · N; their gradients overwrite them
         second products  each node whose cell has one      P · T · B · N
         projections      each projected depth input        P · T · B · N, and as much for its gradient
@@ -51,13 +51,14 @@ def training_memory(plan: Plan, *, population: int = 1, batch: int, steps: int, 
     def num_steps(key: NodeKey) -> int:
         return len(range(key[1], steps, architecture.period))
 
-    values, inputs, tokens = 0, 0, 0
+    read = {edge.source[0] for edge in architecture.edges}
+    values, once, tokens = 0, 0, 0
     for (name, part), node in _parts(plan).items():
         rows = plan.histories.get((name, part), 0) + steps + plan.lookaheads.get((name, part), 0)
         if node.encoding == "tokens":
             tokens += rows
-        elif node.kind == "input":
-            inputs += rows * node.units
+        elif node.kind == "input" or (node.kind == "output" and name not in read):
+            once += rows * node.units
         else:
             values += rows * node.units
     gates, resets, projections = 0, 0, 0
@@ -69,7 +70,7 @@ def training_memory(plan: Plan, *, population: int = 1, batch: int, steps: int, 
             resets += size
         projections += 2 * size * sum(map(architecture.has_projection, architecture.incoming(node.key)))
     return Memory(
-        values=each * ((values + inputs) * num_bytes + tokens * _TOKEN_BYTES),
+        values=each * ((values + once) * num_bytes + tokens * _TOKEN_BYTES),
         value_gradients=each * values * num_bytes,
         gates=each * gates * num_bytes,
         second_products=each * resets * num_bytes,

@@ -1,8 +1,10 @@
 """The model: an architecture with numbers, as an ordinary torch module with a population axis."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +24,11 @@ from rnnlab.errors import ModelError
 from rnnlab.graph.elements import NodeKey
 
 if TYPE_CHECKING:
+    from rnnlab.engine.gpu.program import GpuProgram
     from rnnlab.engine.pool import Pool
 
-PATHS = ("auto", "cpu", "reference")
+PATHS = ("auto", "cpu", "gpu", "reference")
+PRECISIONS = ("float32", "tf32", "bf16")
 
 
 class Model(nn.Module):
@@ -44,6 +48,8 @@ class Model(nn.Module):
         initialisation: how the numbers start, for all or one for each member.
         nonlinearity: `tanh` or `relu` for each member, in place of what the cells say.
         path: `auto`, or the name of a path that must run.
+        precision: how the gpu path multiplies: `float32`, `tf32` or `bf16`. Parameters, what is carried from step to
+            step and sums are float32 in all of them; other paths compute in the dtype of the parameters.
     """
 
     def __init__(
@@ -55,15 +61,19 @@ class Model(nn.Module):
         initialisation: Initialisation | Sequence[Initialisation] | None = None,
         nonlinearity: str | Sequence[str] | None = None,
         path: str = "auto",
+        precision: str = "float32",
     ) -> None:
         super().__init__()
         if population is not None and population < 1:
             raise ModelError(f"a population has at least 1 member, got {population}")
         if path not in PATHS:
             raise ModelError(f"path is one of {', '.join(PATHS)}, got {path!r}")
+        if precision not in PRECISIONS:
+            raise ModelError(f"precision is one of {', '.join(PRECISIONS)}, got {precision!r}")
         self.architecture = architecture
         self.population = population
         self.path = path
+        self.precision = precision
         self.nonlinearity = _per_member(nonlinearity, population or 1, "nonlinearity")
         if wrong := set(self.nonlinearity or ()) - set(NONLINEARITIES):
             raise ModelError(f"nonlinearity is tanh or relu, got {', '.join(map(repr, wrong))}")
@@ -107,7 +117,13 @@ class Model(nn.Module):
             self._check_lengths(lengths, inputs)
         keep_all = lengths is not None
         parameters = self._arrays_by_name()
-        if self._chosen_path() == "cpu":
+        path = self._chosen_path()
+        if path == "gpu":
+            from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
+
+            gpu_program = _gpu_program(self.architecture, self.nonlinearity, self.precision)
+            outputs, new_state = run_gpu(gpu_program, parameters, inputs, state, keep_all=keep_all)
+        elif path == "cpu":
             from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
 
             pool = _pool(self.architecture, self.nonlinearity)
@@ -219,7 +235,8 @@ class Model(nn.Module):
             raise ModelError(
                 f"x must be {wanted}{' or with P in front' if self.population else ''}, got {list(x.shape)}"
             )
-        if x.dtype.is_floating_point and not torch.compiler.is_exporting() and _has_nan(x):
+        # to look at numbers on a GPU would make the program wait for it at every step
+        if x.dtype.is_floating_point and not x.is_cuda and not torch.compiler.is_exporting() and _has_nan(x):
             raise ModelError("x holds NaN")
         if x.dim() == axes:
             x = x.expand(self.population or 1, *x.shape)
@@ -261,14 +278,24 @@ class Model(nn.Module):
     def _path_and_reason(self) -> tuple[str, str]:
         some = next(iter(self.arrays.values()))
         can_cpu = some.device.type == "cpu" and some.dtype in (torch.float32, torch.float64)
+        can_gpu = (
+            some.dtype == torch.float32
+            and (some.is_cuda or os.environ.get("TRITON_INTERPRET") == "1")  # which runs kernels on the CPU, for tests
+            and find_spec("triton") is not None
+        )
         if self.path == "reference":
             return "reference", "asked for"
         if torch.compiler.is_exporting():
             return "reference", "an export records operations of torch"
-        if can_cpu:
+        if self.path == "gpu" and not can_gpu:
+            reason = "it needs Triton" if find_spec("triton") is None else f"not {some.dtype} on {some.device}"
+            raise ModelError(f"the gpu path runs float32 on CUDA devices: {reason}")
+        if can_cpu and self.path != "gpu":
             return "cpu", "asked for" if self.path == "cpu" else f"{some.dtype} on the CPU".replace("torch.", "")
         if self.path == "cpu":
             raise ModelError(f"the cpu path runs float32 and float64 on the CPU, not {some.dtype} on {some.device}")
+        if can_gpu:
+            return "gpu", f"{'asked for' if self.path == 'gpu' else 'float32 on a GPU'}; precision {self.precision}"
         return "reference", f"no fast path for {some.dtype} on {some.device.type} yet".replace("torch.", "")
 
     def _use_relu(self) -> dict[NodeKey, Tensor]:
@@ -325,7 +352,7 @@ def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:
 def _tokens(x: Tensor, size: int) -> Tensor:
     if x.dtype.is_floating_point or x.dtype == torch.bool:
         raise ModelError(f"tokens are integers, got {x.dtype}")
-    if not torch.compiler.is_exporting() and (int(x.min()) < 0 or int(x.max()) >= size):
+    if not x.is_cuda and not torch.compiler.is_exporting() and (int(x.min()) < 0 or int(x.max()) >= size):
         raise ModelError(f"tokens lie from 0 to {size - 1}, got {int(x.min())} to {int(x.max())}")
     return x.long()
 
@@ -360,6 +387,13 @@ def _pool(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> "
     from rnnlab.engine.pool import Pool
 
     return Pool(CpuProgram(_plan(architecture), _choices(architecture, nonlinearity)))
+
+
+@lru_cache(maxsize=64)
+def _gpu_program(architecture: Architecture, nonlinearity: tuple[str, ...] | None, precision: str) -> "GpuProgram":
+    from rnnlab.engine.gpu.program import GpuProgram
+
+    return GpuProgram(_plan(architecture), _choices(architecture, nonlinearity), precision)
 
 
 def _choices(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> dict[NodeKey, Any]:

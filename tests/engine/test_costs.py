@@ -44,8 +44,8 @@ def test_costs_read_well() -> None:
     assert text.splitlines()[-4:] == [
         "slots       2·T, that is 20 for T = 10",
         "parameters  222: input 36, between layers 48, recurrent 96, read-out 10, biases 24, initial state 8",
-        "memory      6.3 kB on the cpu path for a training step of B = 2, T = 10",
-        "            values 1.1 kB, value gradients 864 B, gates 1.92 kB, second products 640 B, "
+        "memory      6.14 kB on the cpu path for a training step of B = 2, T = 10",
+        "            values 1.1 kB, value gradients 704 B, gates 1.92 kB, second products 640 B, "
         "parameters and gradients 1.78 kB",
     ]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rnnlab import CELLS, Architecture, Cell, architecture, sigmoid, tanh
-from rnnlab.engine.cpu_backward import CpuBackward
+from rnnlab.engine.cpu_backward import Backward
 from rnnlab.engine.groups import ORDERS
 from rnnlab.engine.memory import Memory, training_memory
 from rnnlab.engine.plan import plan
@@ -28,10 +28,10 @@ def numbers(network: Architecture, **sizes: int) -> Memory:
 def test_lstm_by_hand() -> None:
     """B 2, T 10. x: 10 steps of 3; h and c: one step before, 10 of 4 each; y: 10 of 2. Four gates of 4."""
     found = numbers(architecture("sh:lstm", **SIZES), batch=2, steps=10)
-    inputs, values = 2 * 10 * 3, 2 * (2 * 11 * 4 + 10 * 2)
+    once, state = 2 * 10 * (3 + 2), 2 * 2 * 11 * 4  # nobody else reads y: its gradient takes its place
     parameters = 3 * 16 + 4 * 16 + 16 + 2 * 4 + 4 * 2 + 2
-    assert found == Memory(inputs + values, values, 2 * 10 * 16, 0, 0, 2 * parameters)
-    assert found.total == inputs + 2 * values + 320 + 2 * parameters
+    assert found == Memory(once + state, state, 2 * 10 * 16, 0, 0, 2 * parameters)
+    assert found.total == once + 2 * state + 320 + 2 * parameters
 
 
 def test_gate_that_becomes_the_state_has_no_array_of_its_own() -> None:
@@ -59,15 +59,15 @@ def test_gru_keeps_what_its_second_product_multiplies() -> None:
 def test_worked_example_1_by_hand() -> None:
     """Two phases of an LSTM of width 4 with a skip of two steps, T 5: three steps of phase 0, two of phase 1."""
     found = numbers(worked_example_1(), batch=1, steps=5)
-    values = (2 + 5) * 4 + (1 + 5) * 4 + 5 * 2  # h two steps back, c one, y
-    assert found == Memory(5 * 3 + values, values, (3 + 2) * 16, 0, 0, 2 * 234)
+    state = (2 + 5) * 4 + (1 + 5) * 4  # h two steps back, c one
+    assert found == Memory(5 * (3 + 2) + state, state, (3 + 2) * 16, 0, 0, 2 * 234)
 
 
 def test_worked_example_2_by_hand() -> None:
     """A +RNN stack: h and y of a and b, of which h is read one step back; one projection of the input to width 4."""
     found = numbers(worked_example_2(), batch=1, steps=5)
-    values = 2 * (6 * 4 + 5 * 4) + 5 * 2
-    assert found == Memory(5 * 5 + values, values, 2 * 5 * 16, 0, 2 * 5 * 4, 2 * 330)
+    state = 2 * (6 * 4 + 5 * 4)
+    assert found == Memory(5 * (5 + 2) + state, state, 2 * 5 * 16, 0, 2 * 5 * 4, 2 * 330)
 
 
 def test_reads_of_the_future_take_rows_too() -> None:
@@ -78,15 +78,15 @@ def test_reads_of_the_future_take_rows_too() -> None:
 def test_tokens_take_eight_bytes_and_have_no_gradient() -> None:
     network = architecture("sh:tanh", input_size=1000, output_size=2, units=4, encoding="tokens")
     found = training_memory(plan(network), batch=2, steps=10, num_bytes=4)
-    state = 2 * (11 * 4 + 10 * 2) * 4
-    assert (found.values, found.value_gradients) == (2 * 10 * 8 + state, state)
+    state = 2 * 11 * 4 * 4
+    assert (found.values, found.value_gradients) == (2 * 10 * 8 + state + 2 * 10 * 2 * 4, state)
 
 
 def test_phases_share_an_array_of_values() -> None:
     """Slow modules of a clockwork, of periods 1, 2 and 4, are computed at a part of the steps, and kept at all."""
     found = numbers(architecture("clockwork:ugrnn", **SIZES), batch=1, steps=8)
     assert found.gates == (8 + 4 + 2) * 2 * 4
-    assert found.value_gradients == (8 + 1) * 4 + (8 + 2) * 4 + (8 + 4) * 4 + 8 * 2
+    assert found.value_gradients == (8 + 1) * 4 + (8 + 2) * 4 + (8 + 4) * 4
 
 
 @given(architectures(), st.integers(1, 9), st.integers(1, 4), st.integers(1, 3))
@@ -126,18 +126,19 @@ def test_order_changes_nothing(name: str) -> None:
 def test_memory_is_what_the_cpu_path_keeps(name: str, population: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The arrays of a training step, added up after its backward pass."""
     kept: dict[str, int] = {}
-    backward = CpuBackward.backward
+    run = Backward.run
 
-    def watched(way_back: CpuBackward, *arguments: Any, **options: Any) -> Any:
-        found = backward(way_back, *arguments, **options)
+    def watched(way_back: Backward, *arguments: Any) -> Any:
+        found = run(way_back, *arguments)
         arrays, codes = way_back.arrays, way_back.arrays.program.codes
-        kept["values"], kept["value_gradients"] = num_bytes(arrays.values), num_bytes(way_back.dvalues)
+        own = {part: each for part, each in way_back.dvalues.items() if each is not arrays.values[part]}
+        kept["values"], kept["value_gradients"] = num_bytes(arrays.values), num_bytes(own)
         kept["gates"] = num_bytes({key: each for key, each in arrays.gates.items() if not codes[key].shares_gates})
         kept["second_products"] = num_bytes(arrays.resets)
         kept["projections"] = num_bytes(arrays.projected) + num_bytes(way_back.dprojected)
         return found
 
-    monkeypatch.setattr(CpuBackward, "backward", watched)
+    monkeypatch.setattr(Backward, "run", watched)
     model = make(name, population=population, path="cpu")
     x = random(4, 9, 3) if population is None else random(population, 4, 9, 3)
     model(x)[0].sum().backward()

@@ -1,0 +1,200 @@
+"""The arrays of one run on the GPU.
+
+Values of all time steps lie in one array for each part of each node's state, [P, K + T + L, B, N]: K rows of what came
+before, T of the sequence, L of zeros for those who look ahead. N is rounded up (`layout.padded`); the columns beyond a
+layer's own are finite, and meet rows of zeros in every matrix.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from rnnlab.architecture.specs import EdgeSpec
+from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.nodes import NodeCode, Part, Product
+from rnnlab.engine.gpu.program import GpuProgram
+from rnnlab.graph.elements import NodeKey
+
+
+class GpuArrays:
+    """Parameters, inputs and everything that the forward pass computes, for one batch of sequences."""
+
+    def __init__(
+        self,
+        program: GpuProgram,
+        parameters: Mapping[str, Tensor],
+        inputs: Mapping[str, Tensor],
+        state: Mapping[Part, Tensor] | None,
+        first_step: int,
+    ) -> None:
+        """Tensors by name; inputs are [P, T, B, N] (tokens [P, T, B]), the values of a state [P, K, B, N]."""
+        self.program, self.plan, self.architecture = program, program.plan, program.architecture
+        self.parameters, self.inputs, self.state, self.first_step = parameters, inputs, state, first_step
+        self.P, self.T, self.B = next(iter(inputs.values())).shape[:3]
+        self.device = next(iter(parameters.values())).device
+        # one input for all members is held once, unless what came before it differs between them
+        self.shared = frozenset(
+            name for name, value in inputs.items() if self.P > 1 and value.stride(0) == 0 and state is None
+        )
+        self.num_rows = -(-self.T // self.architecture.period)  # times of a node, at most
+        self.values = {part: self._new_values(part, units) for part, units in program.state.items()}
+        self.gates: dict[NodeKey, Tensor] = {}  # [P, times, B, gates * N]
+        self.resets: dict[NodeKey, Tensor] = {}  # what the second product multiplies
+        self.projected: dict[EdgeSpec, Tensor] = {}
+        self._ready: dict[tuple[str, str], Tensor] = {}  # matrices and biases as products want them
+        self._allocate()
+
+    def _allocate(self) -> None:
+        """Room for what nodes keep at each of their times."""
+        dtype = self.program.arithmetic.dtype
+        for key, code in self.program.codes.items():
+            width = padded(code.units)
+            shape = (self.P, self.num_rows, self.B)
+            # sums of an output are the output, but for its bias
+            kept = torch.float32 if self.architecture.by_key[key].kind == "output" else dtype
+            self.gates[key] = torch.empty(*shape, code.num_gates * width, dtype=kept, device=self.device)
+            if code.program.early is not None:
+                self.resets[key] = torch.empty(*shape, width, dtype=dtype, device=self.device)
+            for product in code.products:
+                if product.has_projection:
+                    self.projected[product.edge] = torch.empty(*shape, width, device=self.device)
+
+    def _new_values(self, part: Part, units: int) -> Tensor:
+        """The values of a part with what came before in place."""
+        before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
+        is_tokens = part[0] in self.program.tokens
+        given = self.inputs.get(part[0])
+        members = 1 if part[0] in self.shared else self.P
+        shape = (members, before + self.T + after, self.B)
+        if is_tokens:
+            values = torch.full(shape, -1, dtype=torch.long, device=self.device)
+        else:
+            width = padded(units)
+            values = torch.empty(*shape, width, dtype=self.program.storage(part), device=self.device)
+            if width > units and (given is not None or before):
+                values[:, : before + self.T if given is not None else before, :, units:] = 0
+        if given is not None:
+            values[:, before : before + self.T, :, *([] if is_tokens else [slice(units)])] = given[:members]
+        if self.state is not None and before:
+            values[:, :before, :, *([] if is_tokens else [slice(units)])] = self.state[part]
+        elif not is_tokens:
+            for row in range(before):
+                name = self.initial_name(part, row - before)
+                values[:, row, :, :units] = 0 if name is None else self.parameters[name][:, None, :]
+        if after and not is_tokens:
+            values[:, before + self.T :] = 0
+        for time in self.absent_times(part, -before, self.T):  # nothing computes them, and a state shows them
+            values[:, before + time] = -1 if is_tokens else 0
+        return values
+
+    def absent_times(self, part: Part, start: int, stop: int) -> list[int]:
+        """The times at which no node of that name exists, or none whose state has the part."""
+        if self.architecture.period == 1:
+            return []
+        return [time for time in range(start, stop) if not self.plan.exists(*part, self.first_step + time)]
+
+    def initial_name(self, part: Part, time: int) -> str | None:
+        """The parameter that stands for a value before the first step, if it is learned and the node exists then."""
+        key = (part[0], (self.first_step + time) % self.architecture.period)
+        name = f"{self.architecture.label(key)} initial {part[1]}".rstrip()
+        return name if name in self.parameters else None
+
+    def times(self, key: NodeKey) -> range:
+        """The times at which a node is computed."""
+        period = self.architecture.period
+        return range((key[1] - self.first_step) % period, self.T, period)
+
+    def rows(self, arrays: Mapping[Part, Tensor], part: Part, start: int, stop: int) -> Tensor:
+        """A part at times start to stop, a view [P, times, B, N]."""
+        before = self.plan.histories.get(part, 0)
+        return arrays[part][:, before + start : before + stop]
+
+    def read(self, array: Tensor, part: Part, delay: int, key: NodeKey) -> Tensor:
+        """What a node reads of a part at all its times, a view [P, times, B, N]."""
+        times = self.times(key)
+        first = self.plan.histories.get(part, 0) + times.start - delay
+        found = array[:, first : first + len(times) * times.step : times.step][:, : len(times)]
+        return found.expand(self.P, *found.shape[1:])
+
+    def value(self, part: Part, delay: int, key: NodeKey) -> Tensor:
+        """The values that a node reads of a part at all its times."""
+        return self.read(self.values[part], part, delay, key)
+
+    def source(self, product: Product) -> Tensor:
+        """What a dense edge multiplies, at all times of its target."""
+        if product.has_projection:
+            return self.projected[product.edge][:, : len(self.times(product.edge.target))]
+        return self.value(product.part, product.edge.delay, product.edge.target)
+
+    def factor(self, array: Tensor) -> Tensor:
+        """Numbers as products take them."""
+        return array.to(self.program.arithmetic.dtype)
+
+    # ---------------------------------------------------------------------------------------------------- parameters
+
+    def matrix(self, code: NodeCode, product: Product) -> Tensor:
+        """The matrix of an edge, [P, rows, gates * N], made ready for products; one of tokens for taking rows."""
+        gates = len(product.pairs) + len(product.reset_pairs)
+        if self.reads_tokens(product):
+            return self._padded(product.name, "tokens", self.program.state[product.part], gates, code, torch.float32)
+        rows = padded(code.units) if product.has_projection else self.program.widths[product.part]
+        return self._padded(product.name, "matrix", rows, gates, code, self.program.arithmetic.dtype)
+
+    def projection(self, code: NodeCode, product: Product) -> Tensor:
+        """The matrix that brings a depth input to its node's width."""
+        name = f"{product.name} projection"
+        if product.part[0] in self.program.tokens:
+            return self._padded(name, "tokens", self.program.state[product.part], 1, code, torch.float32)
+        return self._padded(name, "matrix", self.program.widths[product.part], 1, code, self.program.arithmetic.dtype)
+
+    def bias(self, name: str, code: NodeCode, gates: int) -> Tensor:
+        """A bias, [P, gates * N]."""
+        if ("bias", name) not in self._ready:
+            found = self.parameters[name]
+            wide = found.new_zeros(self.P, gates, padded(code.units))
+            wide[..., : code.units] = found.view(self.P, gates, code.units)
+            self._ready["bias", name] = wide.view(self.P, -1)
+        return self._ready["bias", name]
+
+    def _padded(self, name: str, kind: str, rows: int, gates: int, code: NodeCode, dtype: torch.dtype) -> Tensor:
+        if (kind, name) not in self._ready:
+            found, width = self.parameters[name], padded(code.units)
+            if tuple(found.shape[1:]) == (rows, gates * width):
+                self._ready[kind, name] = found.to(dtype).contiguous()
+            else:
+                wide = torch.zeros(self.P, rows, gates, width, dtype=dtype, device=self.device)
+                wide[:, : found.shape[1], :, : code.units] = found.view(self.P, -1, gates, code.units)
+                self._ready[kind, name] = wide.view(self.P, rows, gates * width)
+        return self._ready[kind, name]
+
+    def is_relu(self, code: NodeCode) -> Tensor:
+        """Whose nonlinearity is relu, [P], where members differ."""
+        key = ("relu", str(code.key))
+        if key not in self._ready:
+            self._ready[key] = torch.as_tensor(code.choice, device=self.device).to(torch.int32).view(-1)
+        return self._ready[key]
+
+    def reads_tokens(self, product: Product) -> bool:
+        """Whether what an edge multiplies are integers, which take rows of its matrix."""
+        return not product.has_projection and product.part[0] in self.program.tokens
+
+    # ------------------------------------------------------------------------------------------------------- results
+
+    def outputs(self) -> dict[str, Tensor]:
+        """By name, [P, T, B, N]."""
+        names = dict.fromkeys(node.name for node in self.architecture.nodes if node.kind == "output")
+        return {name: self._own(self.rows(self.values, (name, ""), 0, self.T), (name, "")) for name in names}
+
+    def final_state(self, *, keep_all: bool = False) -> dict[Part, Tensor]:
+        """The last values of all that is read from the past, [P, K, B, N]; or all values and the K before them."""
+        kept = {part: depth for part, depth in self.plan.histories.items() if depth}
+        end = 0 if keep_all else self.T
+        return {
+            part: self._own(self.rows(self.values, part, end - depth, self.T), part) for part, depth in kept.items()
+        }
+
+    def _own(self, rows: Tensor, part: Part) -> Tensor:
+        """Without the columns that only memory knows of, for all members."""
+        rows = rows.expand(self.P, *rows.shape[1:])
+        return rows if part[0] in self.program.tokens else rows[..., : self.program.state[part]]

@@ -1,0 +1,108 @@
+"""The GPU path as one operation of torch's autograd."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from rnnlab.engine.gpu.arrays import GpuArrays
+from rnnlab.engine.gpu.backward import GpuBackward
+from rnnlab.engine.gpu.launch import forward
+from rnnlab.engine.gpu.nodes import Part
+from rnnlab.engine.gpu.program import GpuProgram
+from rnnlab.engine.state import State
+
+
+def run_gpu(
+    program: GpuProgram,
+    parameters: Mapping[str, Tensor],
+    inputs: Mapping[str, Tensor],
+    state: State | None,
+    *,
+    keep_all: bool = False,
+) -> tuple[dict[str, Tensor], State]:
+    """Outputs by name, [P, B, T, N], and the final state; arguments as those of `run_reference`."""
+    names = _Names(tuple(parameters), tuple(inputs), tuple(state.values) if state else ())
+    tensors = (*parameters.values(), *inputs.values(), *(state.values.values() if state else ()))
+    first_step = state.step or 0 if state else 0
+    results: Sequence[Tensor] = _GpuFunction.apply(program, names, first_step, keep_all, *tensors)  # type: ignore[assignment]
+    outputs = dict.fromkeys(node.name for node in program.architecture.nodes if node.kind == "output")
+    kept = [part for part, depth in program.plan.histories.items() if depth]
+    num_steps = next(iter(inputs.values())).shape[2]
+    return (
+        dict(zip(outputs, results, strict=False)),
+        State(first_step + num_steps, dict(zip(kept, results[len(outputs) :], strict=True))),
+    )
+
+
+class _Names(NamedTuple):
+    """What the flat list of tensors is, in order."""
+
+    parameters: tuple[str, ...]
+    inputs: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    def split(self, tensors: Sequence[Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[Part, Tensor]]:
+        first, second = len(self.parameters), len(self.parameters) + len(self.inputs)
+        return (
+            dict(zip(self.parameters, tensors[:first], strict=True)),
+            dict(zip(self.inputs, tensors[first:second], strict=True)),
+            dict(zip(self.parts, tensors[second:], strict=True)),
+        )
+
+
+class _GpuFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, program: GpuProgram, names: _Names, first_step: int, keep_all: bool, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        parameters, inputs, parts = names.split([tensor.detach() for tensor in tensors])
+        state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
+        by_time = {key: _time_first(value) for key, value in inputs.items()}
+        run = GpuArrays(program, parameters, by_time, state, first_step)
+        forward(run)
+        found = [*run.outputs().values(), *run.final_state(keep_all=keep_all).values()]
+        results = tuple(_as_result(value) for value in found)
+        if any(ctx.needs_input_grad):
+            ctx.run, ctx.names = run, names
+            ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
+            ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(result for result in results if not result.dtype.is_floating_point))
+        return results
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        _ = ctx.saved_tensors  # raises if a tensor was changed since, or on a second backward pass
+        run: GpuArrays = ctx.run
+        names: _Names = ctx.names
+        del ctx.run  # its arrays are large, and a second backward pass would find them changed
+        outputs, final = run.outputs(), run.final_state()
+        arrived = [None if gradient is None else _time_first(gradient) for gradient in gradients]
+        doutputs = {name: gradient for name, gradient in zip(outputs, arrived, strict=False) if gradient is not None}
+        dfinal = {part: g for part, g in zip(final, arrived[len(outputs) :], strict=True) if g is not None}
+        first = 4 + len(names.parameters)
+        with_inputs = any(ctx.needs_input_grad[first : first + len(names.inputs)])
+        way_back = GpuBackward(run, with_inputs=with_inputs)
+        dparameters = way_back.backward(doutputs, dfinal)
+        dinputs = way_back.input_gradients() if with_inputs else {}
+        dstate = way_back.state_gradients() if names.parts else {}
+        return (
+            *(None, None, None, None),
+            *(dparameters.get(name) for name in names.parameters),
+            *(_time_first(dinputs[name]) if name in dinputs else None for name in names.inputs),
+            *(_time_first(dstate[part]) if part in dstate else None for part in names.parts),
+        )
+
+
+def _time_first(array: Tensor) -> Tensor:
+    """[P, B, T, ...] as [P, T, B, ...], and back."""
+    return array.transpose(1, 2)
+
+
+def _as_result(value: Tensor) -> Tensor:
+    """A tensor of its own: the array it comes from is read again in the backward pass."""
+    found = _time_first(value)
+    return found.to(torch.float32 if found.dtype.is_floating_point else found.dtype, copy=True).contiguous()

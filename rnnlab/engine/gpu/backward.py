@@ -1,0 +1,274 @@
+"""The backward pass on the GPU: components in reverse; gradients of matrices are large products at the end."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from rnnlab.architecture.expressions import Expression, evaluate
+from rnnlab.architecture.specs import EdgeSpec
+from rnnlab.engine.gpu.arrays import GpuArrays
+from rnnlab.engine.gpu.compiled import Argument
+from rnnlab.engine.gpu.formulas import names_read
+from rnnlab.engine.gpu.hoisted import functions, operands, runs
+from rnnlab.engine.gpu.launch import forward_arguments, launch
+from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.nodes import NodeCode, Part, Product
+from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
+from rnnlab.graph.elements import NodeKey
+
+
+class GpuBackward:
+    """Takes gradients of outputs and final state back to parameters, inputs and what came before.
+
+    Args:
+        arrays: what the forward pass left. Gradients of gates take the place of the gates.
+        with_inputs: whether the inputs need gradients.
+    """
+
+    def __init__(self, arrays: GpuArrays, *, with_inputs: bool) -> None:
+        self.arrays, self.program, self.plan = arrays, arrays.program, arrays.plan
+        self.dvalues: dict[Part, Tensor] = {}  # float32, made when the first gradient arrives
+        self.dprojected: dict[EdgeSpec, Tensor] = {}
+        self.wanted = frozenset(part for part in arrays.values if self._is_wanted(part, with_inputs))
+
+    def _is_wanted(self, part: Part, with_inputs: bool) -> bool:
+        arrays = self.arrays
+        is_passed_on = bool(self.plan.histories.get(part)) and arrays.state is not None
+        return part[0] not in self.program.tokens and (part[0] not in arrays.inputs or with_inputs or is_passed_on)
+
+    def backward(self, doutputs: Mapping[str, Tensor], dfinal: Mapping[Part, Tensor]) -> dict[str, Tensor]:
+        """Gradients of the parameters by name; `input_gradients` and `state_gradients` give the others.
+
+        Args:
+            doutputs: gradients of the outputs by name, [P, T, B, N].
+            dfinal: gradients of the final state, where there are any, [P, K, B, N].
+        """
+        arrays = self.arrays
+        for name, gradient in doutputs.items():
+            arrays.rows({(name, ""): self._gradient((name, ""))}, (name, ""), 0, arrays.T)[..., : gradient.shape[3]] = (
+                gradient
+            )
+        for part, gradient in dfinal.items():
+            if part in self.wanted:
+                self._add_final(part, gradient)
+        for edge, values in arrays.projected.items():
+            self.dprojected[edge] = torch.zeros_like(values)
+        gradients: dict[str, Tensor] = {}
+        with multiplying(self.program.precision):
+            for number in reversed(range(len(self.plan.components))):
+                self._component(number, gradients)
+        self._initial_gradients(gradients)
+        return gradients
+
+    def _component(self, number: int, gradients: dict[str, Tensor]) -> None:
+        component = self.plan.components[number]
+        codes = self.program.codes_of(component)
+        if not component.is_hoisted:
+            kernel = self.program.backward_kernel(number, self.arrays.shared, self.wanted)
+            launch(self.arrays, kernel, number, self._arguments(), backward=True)
+        elif codes:
+            self._hoisted(codes[0])
+        for code in codes:
+            self._external(code)
+            self._parameters(code, gradients)
+
+    def input_gradients(self) -> dict[str, Tensor]:
+        """By name, [P, T, B, N]."""
+        found = {name: (name, "") for name in self.arrays.inputs if (name, "") in self.wanted}
+        return {name: self._own(part, 0, self.arrays.T) for name, part in found.items()}
+
+    def state_gradients(self) -> dict[Part, Tensor]:
+        """Gradients of what came before the sequence, [P, K, B, N]."""
+        kept = {part: depth for part, depth in self.plan.histories.items() if depth and part in self.wanted}
+        return {part: self._own(part, -depth, 0) for part, depth in kept.items()}
+
+    def _own(self, part: Part, start: int, stop: int) -> Tensor:
+        rows = self.arrays.rows({part: self._gradient(part)}, part, start, stop)
+        return rows[..., : self.program.state[part]]
+
+    # --------------------------------------------------------------------------------------------- gradients of states
+
+    def _shape(self, part: Part) -> tuple[int, ...]:
+        return (self.arrays.P, *self.arrays.values[part].shape[1:])
+
+    def _gradient(self, part: Part) -> Tensor:
+        """The gradients of a part at all times, zeros until one arrives."""
+        if part not in self.dvalues:
+            self.dvalues[part] = torch.zeros(self._shape(part), device=self.arrays.device)
+        return self.dvalues[part]
+
+    def _add_final(self, part: Part, gradient: Tensor) -> None:
+        """The gradient of the final state, which holds zeros where the part does not exist."""
+        start = self.arrays.T - gradient.shape[1]
+        rows = self.arrays.rows({part: self._gradient(part)}, part, start, self.arrays.T)
+        rows[..., : gradient.shape[3]] += gradient
+        for time in self.arrays.absent_times(part, start, self.arrays.T):
+            rows[:, time - start] = 0
+
+    def _gradient_at(self, part: Part, delay: int, key: NodeKey) -> Tensor:
+        return self.arrays.read(self._gradient(part), part, delay, key)
+
+    def _arguments(self) -> Callable[[Argument], Tensor]:
+        """The tensor of each array that a backward kernel asks for."""
+        arrays, codes = self.arrays, self.program.codes
+        values = forward_arguments(arrays)
+
+        def find(argument: Argument) -> Tensor:
+            kind, of = argument
+            match kind:
+                case "dvalues":
+                    return self._gradient(of)
+                case "dprojected":
+                    return self.dprojected[of]
+                case "late" | "dreset":
+                    width = padded(codes[of].units) * (codes[of].num_gates if kind == "late" else 1)
+                    return torch.empty(arrays.P, arrays.B, width, device=arrays.device)
+                case _:
+                    return values(argument)
+
+        return find
+
+    # ------------------------------------------------------------------------------------ nodes outside of all cycles
+
+    def _hoisted(self, code: NodeCode) -> None:
+        """A node outside of all cycles, at all its times."""
+        arrays, program, width = self.arrays, code.program, padded(code.units)
+        times = len(arrays.times(code.key))
+        changes: dict[str, Tensor] = {
+            f"d state {part}": self._gradient_at((code.key[0], part), 0, code.key) for part in code.parts
+        }
+        if program.late is not None:
+            late = self._evaluate(code, program.late, changes)
+            dreset = torch.zeros(arrays.P, times, arrays.B, width, device=arrays.device)
+            for each in code.products:
+                for mine, theirs in each.reset_pairs:
+                    left = arrays.factor(late[f"d gate {program.gates[theirs]}"].expand(dreset.shape))
+                    matrix = arrays.matrix(code, each)[..., mine * width : (mine + 1) * width]
+                    dreset += product(flat(left), matrix.mT).view(dreset.shape)
+            changes["d reset"] = dreset
+        found = self._evaluate(code, program.backward, changes)
+        for number, gate in enumerate(program.gates):
+            arrays.gates[code.key][:, :times, :, number * width : (number + 1) * width] = found[f"d gate {gate}"]
+        for name, change in found.items():
+            if not name.startswith(("d gate ", "d reset")) and (target := self._gathered(code, name)) is not None:
+                target += change
+
+    def _evaluate(
+        self, code: NodeCode, outputs: Mapping[str, Expression], changes: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        find = operands(self.arrays, code, is_done=True)
+        inputs = {name: changes[name] if name in changes else find(name).float() for name in names_read(outputs)}
+        found = evaluate(outputs, inputs, functions(self.arrays, code))
+        return {name: torch.as_tensor(value, device=self.arrays.device) for name, value in found.items()}
+
+    def _gathered(self, code: NodeCode, name: str) -> Tensor | None:
+        """Where a gradient is added up; None where nobody asks for it."""
+        kind, _, rest = name.removeprefix("d ").partition(" ")
+        match kind:
+            case "carried":
+                part, _, number = rest.rpartition(" ")
+                edge = code.carries[int(number)]
+            case "identity":
+                edge = code.identities[int(rest)]
+                part = edge.port or ""
+            case _:
+                assert kind == "depth", name
+                if code.depth_product.has_projection:
+                    return self._dprojected_at(code.depth_product)
+                edge, part = code.depth_product.edge, code.depth_product.part[1]
+        full = (edge.source[0], part)
+        return self._gradient_at(full, edge.delay, code.key) if full in self.wanted else None
+
+    def _dprojected_at(self, each: Product) -> Tensor:
+        return self.dprojected[each.edge][:, : len(self.arrays.times(each.edge.target))]
+
+    # -------------------------------------------------------------------------------------- products over all times
+
+    def _external(self, code: NodeCode) -> None:
+        """From the gradients of a node's gates to those of what its edges from other components multiplied."""
+        arrays, width = self.arrays, padded(code.units)
+        dgates = arrays.gates[code.key][:, : len(arrays.times(code.key))]
+        for each in code.external:
+            if not arrays.reads_tokens(each) and (each.has_projection or each.part in self.wanted):
+                matrix = arrays.matrix(code, each)
+                for mine, theirs in runs(each.pairs, width):
+                    left, right = arrays.factor(dgates[..., theirs]), matrix[..., mine].mT
+                    if each.has_projection:
+                        target = self._dprojected_at(each)
+                        target += product(flat(left), right).view(target.shape)
+                    else:
+                        self._add_product(each, left, right)
+            if each.has_projection and each.part in self.wanted:
+                left = arrays.factor(self._dprojected_at(each))
+                self._add_product(each, left, arrays.projection(code, each).mT)
+
+    def _add_product(self, each: Product, left: Tensor, right: Tensor) -> None:
+        part, edge, before = each.part, each.edge, self.plan.histories.get(each.part, 0)
+        if part not in self.dvalues and edge.delay == 0 and self.program.architecture.period == 1:
+            new = torch.empty(self._shape(part), device=self.arrays.device)
+            new[:, :before] = 0
+            new[:, before + self.arrays.T :] = 0
+            self.dvalues[part] = new
+            product_into(flat(new[:, before : before + self.arrays.T]), flat(left), right)
+        else:
+            target = self._gradient_at(part, edge.delay, edge.target)
+            target += product(flat(left), right).view(target.shape)
+
+    def _parameters(self, code: NodeCode, gradients: dict[str, Tensor]) -> None:
+        """Gradients of biases and matrices; tied ones gather from all their uses."""
+        arrays, width, units = self.arrays, padded(code.units), code.units
+        times = len(arrays.times(code.key))
+        dgates = arrays.gates[code.key][:, :times]
+        sums = dgates.sum((1, 2), dtype=torch.float32).view(arrays.P, code.num_gates, width)
+        _accumulate(gradients, code.bias, sums[..., :units].reshape(arrays.P, -1))
+        for each in code.products:
+            gates = len(each.pairs) + len(each.reset_pairs)
+            found = torch.empty_like(arrays.matrix(code, each), dtype=torch.float32)
+            for mine, theirs in runs(each.pairs, width):
+                found[..., mine] = self._matrix_gradient(arrays.source(each), dgates[..., theirs], found.shape[1])
+            for mine, theirs in runs(each.reset_pairs, width):
+                reset = arrays.resets[code.key][:, :times]
+                found[..., mine] = self._matrix_gradient(reset, dgates[..., theirs], found.shape[1])
+            wide = found.view(arrays.P, found.shape[1], gates, width)
+            rows = arrays.parameters[each.name].shape[1]
+            _accumulate(gradients, each.name, wide[:, :rows, :, :units].reshape(arrays.P, rows, -1))
+            if each.has_projection:
+                self._projection(code, each, gradients)
+
+    def _projection(self, code: NodeCode, each: Product, gradients: dict[str, Tensor]) -> None:
+        arrays, name, units = self.arrays, f"{each.name} projection", code.units
+        change = self._dprojected_at(each)
+        source = arrays.value(each.part, each.edge.delay, code.key)
+        found = self._matrix_gradient(source, change, arrays.projection(code, each).shape[1])
+        _accumulate(gradients, name, found[:, : arrays.parameters[name].shape[1], :units])
+        _accumulate(gradients, f"{name} bias", change.sum((1, 2))[:, :units])
+
+    def _matrix_gradient(self, source: Tensor, change: Tensor, rows: int) -> Tensor:
+        """A gradient of a matrix from all that it multiplied, or the rows that were taken, and the change of that."""
+        if source.dtype == torch.long:
+            return _token_gradients(source, change, rows)
+        left, right = self.arrays.factor(source), self.arrays.factor(change)
+        return product(flat(left).mT, flat(right))
+
+    def _initial_gradients(self, gradients: dict[str, Tensor]) -> None:
+        """Every read from before the first step is a read of the initial state."""
+        for part, before in self.plan.histories.items():
+            for time in range(-before, 0) if self.arrays.state is None else ():
+                name = self.arrays.initial_name(part, time)
+                if name is not None and part in self.dvalues:
+                    _accumulate(gradients, name, self._own(part, time, time + 1)[:, 0].sum(1))
+
+
+def _token_gradients(tokens: Tensor, change: Tensor, rows: int) -> Tensor:
+    """The sum of the changes of each token, a row for each; -1 is no token."""
+    members = torch.arange(tokens.shape[0], device=tokens.device)[:, None, None]
+    places = (members * rows + tokens.clamp(min=0)).flatten()
+    change = change.float() * (tokens >= 0)[..., None]
+    found = torch.zeros(tokens.shape[0] * rows, change.shape[3], device=change.device)
+    found.index_add_(0, places, change.flatten(0, 2))
+    return found.view(tokens.shape[0], rows, -1)
+
+
+def _accumulate(gradients: dict[str, Tensor], name: str, gradient: Tensor) -> None:
+    gradients[name] = gradients[name] + gradient if name in gradients else gradient.contiguous()

@@ -1,0 +1,46 @@
+"""Text of kernels made into functions: written to a file, for Triton reads a kernel's source from where it lies."""
+
+import hashlib
+import importlib.util
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Argument(NamedTuple):
+    """An array that a kernel is given: what it is, and of which part, node or edge."""
+
+    kind: str
+    of: Any
+
+
+class KernelText(NamedTuple):
+    """A kernel as text, and the arrays it wants in the order of its arguments."""
+
+    source: str
+    arguments: tuple[Argument, ...]
+
+
+def cache_folder() -> Path:
+    """Where the text of kernels is kept; Triton keeps what it compiles in a folder of its own."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "rnnlab" / "kernels"
+
+
+@lru_cache(maxsize=512)
+def compiled(source: str) -> Any:
+    """The function `kernel` of a text; Triton compiles it when it is first launched, unless an earlier run has."""
+    name = f"rnnlab_kernel_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
+    path = cache_folder() / f"{name}.py"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(source)
+        partial.replace(path)  # whole or not at all, whoever else is writing
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel

@@ -1,0 +1,151 @@
+"""The backward kernel of any cyclic component: the moments of the forward kernel in reverse.
+
+Gradients of gates take the place of the gates. Gradients of states are added up in arrays like those of the states;
+those of matrices are large products for later, over all times at once.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from rnnlab.architecture.expressions import Expression
+from rnnlab.engine.gpu.compiled import KernelText
+from rnnlab.engine.gpu.formulas import write_formulas
+from rnnlab.engine.gpu.general_forward import load_inputs, moments_loop, nonlinearity
+from rnnlab.engine.gpu.layout import padded, tile
+from rnnlab.engine.gpu.nodes import NodeCode, Part, Product
+from rnnlab.engine.gpu.writer import Place, Writer
+
+
+def general_backward(writer: Writer, codes: Sequence[NodeCode], wanted: frozenset[Part]) -> KernelText:
+    """The kernel of the nodes of a component; only the `wanted` parts gather gradients."""
+    with moments_loop(writer):
+        for number, code in enumerate(codes):
+            with writer.block(f"if node == {number}:"):
+                _Node(writer, code, wanted).write()
+    return writer.text()
+
+
+class _Node:
+    def __init__(self, writer: Writer, code: NodeCode, wanted: frozenset[Part]) -> None:
+        self.writer, self.code, self.wanted = writer, code, wanted
+        self.width = padded(code.units)
+
+    def write(self) -> None:
+        writer, code = self.writer, self.code
+        if code.program.late is not None:
+            self._late(code.program.late)
+        self._formulas(code.program.backward)
+        writer.barrier()
+        for product in code.internal:
+            if product.pairs:
+                target = self._dsource(product)
+                left = [(writer.gates(code).at(theirs * self.width), mine) for mine, theirs in product.pairs]
+                num_gates = len(product.pairs) + len(product.reset_pairs)
+                self._multiply(target, left, product.name, num_gates * self.width, is_added=True)
+                writer.barrier()
+            if product.has_projection:
+                target = writer.value(product.part, product.edge.delay, "dvalues")
+                left = [(writer.per_time("dprojected", product.edge, self.width), 0)]
+                self._multiply(target, left, f"{product.name} projection", self.width, is_added=True)
+                writer.barrier()
+
+    def _late(self, outputs: Mapping[str, Expression]) -> None:
+        """The gates of the second product come first, and beside the gates, which are still to be read."""
+        writer, code = self.writer, self.code
+        late = writer.per_row("late", code.key, code.num_gates * self.width)
+        size = tile(self.width, 64)
+        with writer.columns(self.width, size):
+            inputs: dict[str, str] = {}
+            self._load(outputs, inputs, size)
+            lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e")
+            writer.add(*lines)
+            for name, variable in found.items():
+                gate = code.program.gates.index(name.removeprefix("d gate "))
+                writer.store(late.at(gate * self.width), self._as_tile(variable, size))
+        writer.barrier()
+        target, is_added = writer.per_row("dreset", code.key, self.width), False
+        for product in code.products:
+            if product.reset_pairs:
+                left = [(late.at(theirs * self.width), mine) for mine, theirs in product.reset_pairs]
+                num_gates = len(product.pairs) + len(product.reset_pairs)
+                self._multiply(target, left, product.name, num_gates * self.width, is_added=is_added)
+                is_added = True
+                writer.barrier()
+
+    def _formulas(self, outputs: Mapping[str, Expression]) -> None:
+        """From the gradient of the new state to those of the gates and of all that the formulas read."""
+        writer, code = self.writer, self.code
+        size = tile(self.width, 64)
+        with writer.columns(self.width, size):
+            inputs: dict[str, str] = {}
+            self._load(outputs, inputs, size)
+            lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e")
+            writer.add(*lines)
+            sums: dict[str, tuple[Place, list[str]]] = {}  # what goes to one place is added up before it is added there
+            for name, variable in found.items():
+                if name.startswith("d gate "):
+                    gate = code.program.gates.index(name.removeprefix("d gate "))
+                    writer.store(writer.gates(code).at(gate * self.width), self._as_tile(variable, size))
+                elif name != "d reset" and (place := self._gathered(name)) is not None:
+                    sums.setdefault(place.start, (place, []))[1].append(variable)
+            for place, variables in sums.values():
+                writer.store(place, f"{writer.load(place)} + {' + '.join(variables)}")
+
+    def _load(self, outputs: Mapping[str, Expression], inputs: dict[str, str], size: int) -> None:
+        writer, code = self.writer, self.code
+        for part in code.parts:
+            inputs[f"d state {part}"] = f"change_{code.parts.index(part)}"
+            place = writer.value((code.key[0], part), 0, "dvalues")
+            writer.add(f"change_{code.parts.index(part)} = {writer.load(place)}")
+        if code.program.early is not None:
+            inputs["d reset"] = "change_reset"
+            if outputs is code.program.backward:
+                writer.add(f"change_reset = {writer.load(writer.per_row('dreset', code.key, self.width))}")
+        load_inputs(writer, code, outputs, inputs, size)
+
+    def _gathered(self, name: str) -> Place | None:
+        """Where a gradient is added up; None where nobody asks for it."""
+        writer, code = self.writer, self.code
+        kind, _, rest = name.removeprefix("d ").partition(" ")
+        match kind:
+            case "carried":
+                part, _, number = rest.rpartition(" ")
+                edge = code.carries[int(number)]
+            case "identity":
+                edge = code.identities[int(rest)]
+                part = edge.port or ""
+            case _:
+                assert kind == "depth", name
+                product = code.depth_product
+                if product.has_projection:
+                    return writer.per_time("dprojected", product.edge, self.width)
+                edge, part = product.edge, product.part[1]
+        if (edge.source[0], part) not in self.wanted:
+            return None
+        return writer.edge_source(edge, part, "dvalues")
+
+    def _dsource(self, product: Product) -> Place:
+        if product.has_projection:
+            return self.writer.per_time("dprojected", product.edge, self.width)
+        return self.writer.value(product.part, product.edge.delay, "dvalues")
+
+    def _multiply(
+        self, target: Place, left: Sequence[tuple[Place, int]], name: str, columns: int, *, is_added: bool
+    ) -> None:
+        """The target's tiles: places times gates of a matrix, turned over."""
+        writer = self.writer
+        size = tile(target.width, 128)
+        deep = tile(self.width, 64 if writer.arithmetic.text == "tl.bfloat16" else 32)
+        matrix = writer.matrix(name, target.width, columns)
+        with writer.columns(target.width, size):
+            start = writer.load(target) if is_added else f"tl.zeros((ROWS, {size}), tl.float32)"
+            writer.add(f"total = {start}")
+            for place, gate in left:
+                with writer.columns(self.width, deep, "depth", "first_depth"):
+                    pointers = f"{matrix} + (depth + {gate * self.width})[:, None] + (columns * {columns})[None, :]"
+                    factor = writer.load_factor(place, "depth")
+                    writer.add(f"total = {writer.dot(factor, f'tl.load({pointers})', 'total')}")
+            writer.store(target, "total")
+
+    def _as_tile(self, variable: str, size: int) -> str:
+        """A variable, or a number as a tile."""
+        return variable if variable.isidentifier() else f"tl.full((ROWS, {size}), {variable}, tl.float32)"

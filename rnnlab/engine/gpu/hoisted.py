@@ -1,0 +1,181 @@
+"""Work over all times at once: products from other components, and nodes outside of all cycles."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from rnnlab.architecture.expressions import Expression, evaluate
+from rnnlab.engine.gpu.arrays import GpuArrays
+from rnnlab.engine.gpu.formulas import names_read
+from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.nodes import NodeCode, Pairs, Product
+from rnnlab.engine.gpu.products import flat, product, product_into
+
+
+def runs(pairs: Pairs, width: int) -> Iterator[tuple[slice, slice]]:
+    """Columns of a matrix and of the gates that they feed, neighbours joined.
+
+    >>> list(runs(((0, 1), (1, 2), (2, 4)), 10))
+    [(slice(0, 20, None), slice(10, 30, None)), (slice(20, 30, None), slice(40, 50, None))]
+    """
+    joined: list[list[int]] = []  # first gate of the matrix, first of the node, how many
+    for mine, theirs in pairs:
+        if joined and joined[-1][0] + joined[-1][2] == mine and joined[-1][1] + joined[-1][2] == theirs:
+            joined[-1][2] += 1
+        else:
+            joined.append([mine, theirs, 1])
+    for mine, theirs, count in joined:
+        yield slice(mine * width, (mine + count) * width), slice(theirs * width, (theirs + count) * width)
+
+
+def external_products(arrays: GpuArrays, code: NodeCode) -> None:
+    """The sums of products from other components into the gates of a node, for all its times.
+
+    Gates that no such product feeds are not written: nothing reads them.
+    """
+    times = len(arrays.times(code.key))
+    gates = arrays.gates[code.key][:, :times]
+    written: set[int] = set()
+    for each in code.external:
+        if each.has_projection:
+            _project(arrays, code, each)
+        matrix = arrays.matrix(code, each)
+        for mine, theirs in runs(each.pairs, padded(code.units)):
+            fed = set(range(theirs.start, theirs.stop))
+            out = gates[..., theirs]
+            if arrays.reads_tokens(each):
+                found = taken(matrix[..., mine], arrays.source(each))
+            elif not fed & written:
+                product_into(flat(out), flat(arrays.factor(arrays.source(each))), matrix[..., mine])
+                written |= fed
+                continue
+            else:
+                found = product(flat(arrays.factor(arrays.source(each))), matrix[..., mine]).view(out.shape)
+            for part in [theirs] if fed <= written or not fed & written else _split(theirs, padded(code.units)):
+                inside = found[..., part.start - theirs.start : part.stop - theirs.start]
+                if part.start in written:
+                    gates[..., part] += inside
+                else:
+                    gates[..., part] = inside
+            written |= fed
+
+
+def _split(columns: slice, width: int) -> list[slice]:
+    return [slice(start, start + width) for start in range(columns.start, columns.stop, width)]
+
+
+def taken(matrix: Tensor, tokens: Tensor) -> Tensor:
+    """Rows of a matrix, [P, V, N], by tokens, [P, times, B]; -1 is no token."""
+    members = torch.arange(matrix.shape[0], device=matrix.device)[:, None, None]
+    return matrix[members, tokens.clamp(min=0)] * (tokens >= 0)[..., None]
+
+
+def _project(arrays: GpuArrays, code: NodeCode, each: Product) -> None:
+    """Bring a depth input to its node's width."""
+    matrix, bias = arrays.projection(code, each), arrays.bias(f"{each.name} projection bias", code, 1)
+    value = arrays.value(each.part, each.edge.delay, code.key)
+    if each.part[0] in arrays.program.tokens:
+        found = taken(matrix, value)
+    else:
+        found = product(flat(arrays.factor(value)), matrix).view(*value.shape[:3], -1)
+    arrays.projected[each.edge][:, : value.shape[1]] = found + bias[:, None, None]
+
+
+def hoisted_forward(arrays: GpuArrays, code: NodeCode) -> None:
+    """A node outside of all cycles, at all its times."""
+    program = code.program
+    fresh = {f"gate {gate}" for gate in program.gates}
+    if program.early is not None:
+        late = {f"gate {program.gates[theirs]}" for each in code.products for _, theirs in each.reset_pairs}
+        _compute(arrays, code, program.early, fresh - late)
+        times = len(arrays.times(code.key))
+        width = padded(code.units)
+        for each in code.products:
+            for mine, theirs in runs(each.reset_pairs, width):
+                reset = arrays.factor(arrays.resets[code.key][:, :times])
+                found = product(flat(reset), arrays.matrix(code, each)[..., mine])
+                out = arrays.gates[code.key][:, :times, :, theirs]
+                is_fed = all(_is_fed(code, column // width) for column in range(theirs.start, theirs.stop, width))
+                out.copy_(found.view(out.shape) + out if is_fed else found.view(out.shape))
+        fresh = late
+    _compute(arrays, code, program.forward, fresh)
+
+
+def _is_fed(code: NodeCode, gate: int) -> bool:
+    """Whether a product from another component feeds a gate."""
+    return any(gate == theirs for each in code.external for _, theirs in each.pairs)
+
+
+def _compute(arrays: GpuArrays, code: NodeCode, outputs: Mapping[str, Expression], fresh: set[str]) -> None:
+    find = operands(arrays, code)
+    second = {theirs for each in code.products for _, theirs in each.reset_pairs}
+    unfed = {
+        f"gate {gate}"
+        for number, gate in enumerate(code.program.gates)
+        if f"gate {gate}" in fresh and not _is_fed(code, number) and number not in second
+    }
+    inputs = {name: 0.0 if name in unfed else find(name).float() for name in names_read(outputs)}
+    for name, value in evaluate(outputs, inputs, functions(arrays, code)).items():
+        if not (name.startswith("gate ") and code.gate_is_state):
+            find(name).copy_(value)
+
+
+def operands(arrays: GpuArrays, code: NodeCode, *, is_done: bool = False) -> Callable[[str], Tensor]:
+    """Where what a node's formulas name lies, at all its times, [P, times, B, N]; `is_done` in the backward pass."""
+    width, times = padded(code.units), len(arrays.times(code.key))
+
+    def find(name: str) -> Tensor:
+        kind, _, rest = name.partition(" ")
+        match kind:
+            case "gate" if is_done and code.gate_is_state:
+                return arrays.value((code.key[0], code.first_part), 0, code.key)
+            case "gate":
+                start = code.program.gates.index(rest) * width
+                return arrays.gates[code.key][:, :times, :, start : start + width]
+            case "bias":
+                start = code.program.gates.index(rest) * width
+                return arrays.bias(code.bias, code, code.num_gates)[:, None, None, start : start + width]
+            case "carried":
+                part, _, number = rest.rpartition(" ")
+                edge = code.carries[int(number)]
+                return arrays.value((edge.source[0], part), edge.delay, code.key)
+            case "depth":
+                return arrays.source(code.depth_product)
+            case "identity":
+                edge = code.identities[int(rest)]
+                return arrays.value((edge.source[0], edge.port or ""), edge.delay, code.key)
+            case "reset":
+                return arrays.resets[code.key][:, :times]
+            case _:
+                assert kind == "state", name
+                return arrays.value((code.key[0], rest), 0, code.key)
+
+    return find
+
+
+def functions(arrays: GpuArrays, code: NodeCode) -> dict[str, Callable[[Tensor], Tensor]]:
+    """What formulas call, over tensors."""
+
+    def step(x: Tensor) -> Tensor:
+        return (x > 0).to(x.dtype)
+
+    def tanh_slope(y: Tensor) -> Tensor:
+        return 1 - y * y
+
+    def chosen(
+        for_relu: Callable[[Tensor], Tensor], for_tanh: Callable[[Tensor], Tensor]
+    ) -> Callable[[Tensor], Tensor]:
+        if isinstance(code.choice, str):
+            return for_relu if code.choice == "relu" else for_tanh
+        is_relu = arrays.is_relu(code).bool()[:, None, None, None]
+        return lambda x: torch.where(is_relu, for_relu(x), for_tanh(x))
+
+    return {
+        "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh,
+        "relu": torch.relu,
+        "step": step,
+        "nonlinearity": chosen(torch.relu, torch.tanh),
+        "slope": chosen(step, tanh_slope),
+    }

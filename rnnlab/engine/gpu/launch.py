@@ -1,0 +1,93 @@
+"""Launching kernels, and the forward pass: one component after another."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from rnnlab.engine.gpu.arrays import GpuArrays
+from rnnlab.engine.gpu.compiled import Argument
+from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
+from rnnlab.engine.gpu.layout import batch_tile
+from rnnlab.engine.gpu.nodes import NodeCode, Product
+from rnnlab.engine.gpu.products import multiplying
+from rnnlab.engine.gpu.program import Kernel
+
+
+def forward(arrays: GpuArrays) -> None:
+    """Fill `values`, `gates`, `resets` and `projected` for all time steps."""
+    program = arrays.program
+    with multiplying(program.precision):
+        for number, component in enumerate(program.plan.components):
+            codes = program.codes_of(component)
+            for code in codes:
+                external_products(arrays, code)
+            if not component.is_hoisted:
+                kernel = program.forward_kernel(number, arrays.shared)
+                launch(arrays, kernel, number, forward_arguments(arrays), backward=False)
+            elif codes:
+                hoisted_forward(arrays, codes[0])
+
+
+def launch(
+    arrays: GpuArrays, kernel: Kernel, number: int, find: Callable[[Argument], Tensor], *, backward: bool
+) -> None:
+    """Run a kernel of a component on all members and the whole batch."""
+    moments = arrays.program.moments(number, arrays.T, arrays.first_step, arrays.device, backward=backward)
+    if not len(moments):  # a short sequence may have no time at which these nodes exist
+        return
+    tensors = [moments if argument.kind == "moments" else find(argument) for argument in kernel.text.arguments]
+    rows = batch_tile(arrays.P, arrays.B, _processors(arrays.device))
+    grid = (arrays.P, -(-arrays.B // rows))
+    kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), ROWS=rows, num_warps=8, num_stages=2)
+
+
+@lru_cache(maxsize=8)
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
+def forward_arguments(arrays: GpuArrays) -> Callable[[Argument], Tensor]:
+    """The tensor of each array that a forward kernel asks for."""
+    codes = arrays.program.codes
+    uses = matrix_uses(arrays)
+
+    def find(argument: Argument) -> Tensor:
+        kind, of = argument
+        match kind:
+            case "values":
+                return arrays.values[of]
+            case "gates":
+                return arrays.gates[of]
+            case "reset":
+                return arrays.resets[of]
+            case "projected":
+                return arrays.projected[of]
+            case "relu":
+                return arrays.is_relu(codes[of])
+            case "matrix":
+                code, product, is_projection = uses[of]
+                return arrays.projection(code, product) if is_projection else arrays.matrix(code, product)
+            case _:
+                assert kind == "bias", kind
+                if of in uses:
+                    return arrays.bias(of, uses[of][0], 1)
+                code = next(code for code in codes.values() if code.bias == of)
+                return arrays.bias(of, code, code.num_gates)
+
+    return find
+
+
+def matrix_uses(arrays: GpuArrays) -> dict[str, tuple[NodeCode, Product, bool]]:
+    """For each matrix, and each bias of a projection, a node and an edge that use it, and whether it is a projection."""
+    found: dict[str, tuple[NodeCode, Product, bool]] = {}
+    for code in arrays.program.codes.values():
+        for product in code.products:
+            if not arrays.reads_tokens(product):
+                found[product.name] = (code, product, False)
+            if product.has_projection:
+                found[f"{product.name} projection bias"] = (code, product, True)
+                if product.part[0] not in arrays.program.tokens:
+                    found[f"{product.name} projection"] = (code, product, True)
+    return found

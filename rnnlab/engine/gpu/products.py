@@ -1,0 +1,43 @@
+"""Large products over all times, by torch, in the precision that was asked for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+
+@contextmanager
+def multiplying(precision: str) -> Iterator[None]:
+    """Inside, torch multiplies float32 matrices as the precision says; what was set before is set again after."""
+    setting = torch.backends.cuda.matmul
+    before = setting.fp32_precision
+    setting.fp32_precision = "ieee" if precision == "float32" else "tf32"
+    try:
+        yield
+    finally:
+        setting.fp32_precision = before
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """[P, M, K] times [P, K, N], float32 whatever the factors are."""
+    if left.dtype == torch.float32:
+        return torch.bmm(left, right)
+    if left.is_cuda:
+        return torch.bmm(left, right, out_dtype=torch.float32)
+    return torch.bmm(left.float(), right.float())
+
+
+def product_into(out: Tensor, left: Tensor, right: Tensor) -> None:
+    """The same, written to `out`, which may have a dtype of its own."""
+    if out.dtype == left.dtype:
+        torch.bmm(left, right, out=out)
+    elif left.is_cuda and out.dtype == torch.float32:
+        torch.bmm(left, right, out_dtype=torch.float32, out=out)
+    else:
+        out.copy_(product(left, right))
+
+
+def flat(array: Tensor) -> Tensor:
+    """[P, times, B, N] as [P, times * B, N]; copied where the times are far apart."""
+    return array.flatten(1, 2)
