@@ -76,12 +76,9 @@ class CpuArrays:
                 held[:, before : before + self.T] = inputs[part[0]][: len(held)]
             if state is not None and before:
                 values[:, :before] = state[part]
-            elif before and not tokens:
-                for row in range(before):
-                    name = self.initial_name(part, row - before)
-                    values[:, row] = 0 if name is None else parameters[name][:, None, :]
             elif before:
-                values[:, :before] = -1
+                for rows, name in self.initial(part):
+                    values[:, rows] = parameters[name][:, None, None, :] if name else (-1 if tokens else 0)
             for time in self.absent_times(part, -before, self.T):  # nothing computes these, a state shows them
                 values[:, before + time] = -1 if tokens else 0
 
@@ -103,11 +100,15 @@ class CpuArrays:
             return []
         return [time for time in range(start, stop) if not self.plan.exists(*part, self.shape.phase + time)]
 
-    def initial_name(self, part: Part, time: int) -> str | None:
-        """The parameter that stands for a value before the first step, if it is learned and the node exists then."""
-        key = (part[0], (self.shape.phase + time) % self.architecture.period)
-        name = f"{self.architecture.label(key)} initial {part[1]}".rstrip()
-        return name if name in self.parameters else None
+    def initial(self, part: Part) -> list[tuple[slice, str | None]]:
+        """The rows of what came before, phase by phase, and the parameter that stands for them, if they are learned."""
+        before, period = self.plan.histories.get(part, 0), self.architecture.period
+        found: list[tuple[slice, str | None]] = []
+        for row in range(min(before, period)):
+            key = (part[0], (self.shape.phase + row - before) % period)
+            name = f"{self.architecture.label(key)} initial {part[1]}".rstrip()
+            found.append((slice(row, before, period), name if name in self.parameters else None))
+        return found
 
     def times(self, key: NodeKey) -> range:
         """The times at which a node is computed."""

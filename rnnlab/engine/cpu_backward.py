@@ -128,9 +128,8 @@ class Backward:
             for product in code.products:
                 for mine, theirs in product.reset_runs:
                     matrix = columns(arrays, product, mine, code).swapaxes(1, 2)
-                    operations.multiply(
-                        Operand(late, theirs.start * code.units), product.name, matrix, dreset, adds=adds
-                    )
+                    left = Operand(late, theirs.start * code.units)
+                    operations.multiply([(left, product.name, matrix)], dreset, code.units, adds=adds)
                     adds = True
         operations.compute(kernels.backward, find, code.units)
 
@@ -181,19 +180,18 @@ class Backward:
                 for mine, theirs in product.runs:
                     left = Operand(self.dgates[code.key], theirs.start * code.units)
                     matrix = columns(arrays, product, mine, code).swapaxes(1, 2)
-                    operations.multiply(left, product.name, matrix, Operand(target), adds=True)
+                    operations.multiply([(left, product.name, matrix)], Operand(target), matrix.shape[2], adds=True)
             if product.has_projection:
                 target = self._gradient_of(product.part, product.edge.delay, product.edge.target)
                 if target is not None:
                     name = f"{product.name} projection"
                     matrix, left = arrays.parameters[name].swapaxes(1, 2), Operand(self.dprojected[product.edge])
-                    operations.multiply(left, name, matrix, Operand(target), adds=True)
+                    operations.multiply([(left, name, matrix)], Operand(target), matrix.shape[2], adds=True)
 
     def _add_initial(self, gradients: dict[str, Array]) -> None:
         """Every read from before the first step is a read of the initial state."""
-        for part, before in self.arrays.plan.histories.items():
-            for time in range(-before, 0) if not self.arrays.has_state else ():
-                name = self.arrays.initial_name(part, time)
+        for part in self.arrays.plan.histories if not self.arrays.has_state else ():
+            for rows, name in self.arrays.initial(part):
                 if name is not None:
-                    change = self.dvalues[part][:, before + time].sum(axis=1)
+                    change = self.dvalues[part][:, rows].sum(axis=(1, 2))
                     gradients[name] = gradients[name] + change if name in gradients else change

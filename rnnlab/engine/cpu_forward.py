@@ -6,7 +6,7 @@ import numpy as np
 
 from rnnlab.architecture.expressions import in_order, named
 from rnnlab.engine.cpu_arrays import CpuArrays
-from rnnlab.engine.cpu_pass import Operand, Pass, runs_ahead
+from rnnlab.engine.cpu_pass import Factors, Operand, Pass, runs_ahead
 from rnnlab.engine.cpu_program import Array, NodeCode, Product
 from rnnlab.engine.native.elementwise import CHOICE, compile_kernel
 from rnnlab.engine.native.target import host
@@ -36,23 +36,34 @@ def _write(arrays: CpuArrays) -> Pass:
 
 def _products(operations: Pass, code: NodeCode, products: Sequence[Product], *, adds: bool) -> None:
     """The sums of products into all gates of a node; or added to what is there."""
-    arrays = operations.arrays
-    everything = slice(0, code.num_gates)
-    reads_gates = any(each.name.startswith("gate ") for each in in_order(code.program.forward.values()))
-    if not adds and reads_gates and (not products or products[0].runs != ((everything, everything),)):
-        operations.clear(Operand(arrays.gates[code.key]), code.num_gates * code.units)
-        adds = True
+    arrays, gates = operations.arrays, operations.arrays.gates[code.key]
+    dense: dict[tuple[int, int], list[Factors]] = {(0, code.num_gates): []}  # by the gates that they feed
+    tokens: list[tuple[tuple[int, int], Product, Array]] = []
     for product in products:
         if product.has_projection:
             _project(operations, code, product)
         for mine, theirs in product.runs:
-            out = Operand(arrays.gates[code.key], theirs.start * code.units)
-            matrix = columns(arrays, product, mine, code)
+            fed, matrix = (theirs.start, theirs.stop), columns(arrays, product, mine, code)
             if arrays.program.reads_tokens(product):
-                operations.gather(arrays.source(product), product.name, matrix, out, adds=adds)
+                tokens.append((fed, product, matrix))
             else:
-                operations.multiply(Operand(arrays.source(product)), product.name, matrix, out, adds=adds)
-            adds = True
+                dense.setdefault(fed, []).append((Operand(arrays.source(product)), product.name, matrix))
+    # what comes first overwrites; where that is not all gates, they are cleared by a sum of no products
+    everything = (0, code.num_gates)
+    if not dense[everything] and (
+        adds or not _reads_gates(code) or (len(dense) == 1 and tokens[:1] and tokens[0][0] == everything)
+    ):
+        del dense[everything]
+    for (first, last), factors in dense.items():
+        operations.multiply(factors, Operand(gates, first * code.units), (last - first) * code.units, adds=adds)
+        adds = True
+    for (first, _), product, matrix in tokens:
+        operations.gather(arrays.source(product), product.name, matrix, Operand(gates, first * code.units), adds=adds)
+        adds = True
+
+
+def _reads_gates(code: NodeCode) -> bool:
+    return any(each.name.startswith("gate ") for each in in_order(code.program.forward.values()))
 
 
 def _project(operations: Pass, code: NodeCode, product: Product) -> None:
@@ -65,7 +76,7 @@ def _project(operations: Pass, code: NodeCode, product: Product) -> None:
     if product.part[0] in arrays.program.tokens:
         operations.gather(value, name, matrix, out, adds=False)
     else:
-        operations.multiply(Operand(value), name, matrix, out, adds=False)
+        operations.multiply([(Operand(value), name, matrix)], out, code.units, adds=False)
     operands = {"sum": out, "bias": Operand(bias, parameter=f"{name} bias")}
     kernel = compile_kernel({"sum": named("sum") + named("bias")}, (), "tanh", arrays.shape.dtype, host())
     operations.compute(kernel, operands.__getitem__, code.units)
@@ -81,7 +92,8 @@ def _cell(operations: Pass, code: NodeCode) -> None:
         for mine, theirs in product.reset_runs:
             out = Operand(arrays.gates[code.key], theirs.start * code.units)
             matrix = columns(arrays, product, mine, code)
-            operations.multiply(Operand(arrays.resets[code.key]), product.name, matrix, out, adds=True)
+            factors = (Operand(arrays.resets[code.key]), product.name, matrix)
+            operations.multiply([factors], out, matrix.shape[2], adds=True)
     operations.compute(kernels.forward, find, code.units)
 
 

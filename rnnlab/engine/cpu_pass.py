@@ -3,7 +3,7 @@
 It is written once for its arrays. From run to run only the parameters may lie elsewhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from rnnlab.engine.cpu_arrays import CpuArrays
 from rnnlab.engine.cpu_program import Array, NodeCode
 from rnnlab.engine.native.elementwise import RECORD, Kernel
-from rnnlab.engine.native.products import packed_size
+from rnnlab.engine.native.products import MOST_SOURCES, packed_size, scratch_width
 from rnnlab.engine.native.walk import GATHER, MULTIPLY, OPERATION, Work, address, default_threads, perform
 
 FEW_ROWS = 16  # a batch smaller than this has its products from other components made for all times at once
@@ -41,13 +41,17 @@ class _Packing(NamedTuple):
     packed: int  # the address of the packed matrix
 
 
+Factors = tuple[Operand, str, Array]
+"""What is multiplied: the left side, and a matrix, a view [P, depth, width] of the parameter of that name."""
+
+
 class Pass:
     """Operations, list after list, and what has to be done before they run."""
 
     def __init__(self, arrays: CpuArrays) -> None:
         self.arrays = arrays
         self.loop = arrays.program.runtime(arrays.shape.dtype)
-        self.deepest = 0
+        self.scratch_width = 0
         self._records: list[int] = []
         self._operations: list[tuple[int, int, int, int, bool]] = []
         self._starts: list[int] = [0]
@@ -59,29 +63,37 @@ class Pass:
         """What follows belongs to the next list."""
         self._starts.append(len(self._operations))
 
-    def multiply(self, left: Operand, name: str, matrix: Array, out: Operand, *, adds: bool) -> None:
-        """out = left @ matrix, or added to it; the matrix is a view [P, depth, width] of a parameter."""
-        members, depth, width = matrix.shape
-        packed = self.arrays.new((members, packed_size(depth, width, self.loop.lanes)))
-        for source, target in zip(matrix, packed, strict=True):
-            offset = address(source) - self.arrays.starts[name]
-            self._packings.append(_Packing(name, offset, source.strides, source.shape, address(target)))
-        self._add(MULTIPLY, (left, Operand(packed), out), width, depth, adds)
-        self.deepest = max(self.deepest, depth)
-
-    def clear(self, out: Operand, width: int) -> None:
-        """out = 0: a product of no depth."""
-        self._add(MULTIPLY, (out, out, out), width, 0, adds=False)
+    def multiply(self, factors: Sequence[Factors], out: Operand, width: int, *, adds: bool) -> None:
+        """out = the sum of all products, or added to it; of none it is 0."""
+        if len(factors) > MOST_SOURCES:
+            self.multiply(factors[:MOST_SOURCES], out, width, adds=adds)
+            self.multiply(factors[MOST_SOURCES:], out, width, adds=True)
+            return
+        start, records = len(self._records), [*self._record(out, len(self._records))]
+        copied = 0
+        for left, name, matrix in factors:
+            members, depth, _ = matrix.shape
+            packed = self.arrays.new((members, packed_size(depth, width, self.loop.lanes)))
+            for source, target in zip(matrix, packed, strict=True):
+                offset = address(source) - self.arrays.starts[name]
+                self._packings.append(_Packing(name, offset, source.strides, source.shape, address(target)))
+            for operand in (left, Operand(packed)):
+                records += self._record(operand, start + len(records))
+            records += (depth, scratch_width(depth))
+            copied += scratch_width(depth)
+        self._operations.append((MULTIPLY, start, width, len(factors), adds))
+        self._records += records
+        self.scratch_width = max(self.scratch_width, copied)
 
     def gather(self, tokens: Array, name: str, matrix: Array, out: Operand, *, adds: bool) -> None:
         """out = rows of the matrix, a view of a parameter, or added to it."""
         by_row = Operand(matrix[:, None], parameter=name)  # from row to row as from one of a batch to the next
-        self._add(GATHER, (Operand(tokens[..., None]), by_row, out), matrix.shape[2], 0, adds)
+        self._add(GATHER, (Operand(tokens[..., None]), by_row, out), matrix.shape[2], adds)
 
     def compute(self, kernel: Kernel | None, operand: Callable[[str], Operand], width: int) -> None:
         """A compiled formula, where there is one."""
         if kernel is not None:
-            self._add(kernel.address, tuple(operand(name) for name in kernel.operands), width, 0, adds=False)
+            self._add(kernel.address, tuple(operand(name) for name in kernel.operands), width, adds=False)
 
     def finish(self, *, backward: bool) -> None:
         """All lists are there: write them down as the loop reads them."""
@@ -94,7 +106,7 @@ class Pass:
             np.ascontiguousarray(moments[::-1]) if backward else moments,
             operations,
             np.array(self._starts, np.int64),
-            self.deepest,
+            self.scratch_width,
             self.arrays.T if is_ahead else 1,
         )
 
@@ -108,16 +120,19 @@ class Pass:
             pack(starts[name] + offset, *strides, *sizes, target)
         perform(self.work, self.loop, self.arrays.P, self.arrays.B, self.arrays.dtype, default_threads())
 
-    def _add(self, what: int, operands: tuple[Operand, ...], width: int, depth: int, adds: bool) -> None:
-        self._operations.append((what, len(self._records), width, depth, adds))
+    def _add(self, what: int, operands: tuple[Operand, ...], width: int, adds: bool) -> None:
+        self._operations.append((what, len(self._records), width, 0, adds))
         for operand in operands:
-            record = operand.record()
-            if operand.parameter is not None:
-                offset = record[0] - self.arrays.starts[operand.parameter]
-                self._elsewhere.append((len(self._records), operand.parameter, offset))
-            else:
-                self._held.append(operand.array)
-            self._records += record
+            self._records += self._record(operand, len(self._records))
+
+    def _record(self, operand: Operand, place: int) -> tuple[int, ...]:
+        """Where an operand lies, for its place among the records."""
+        record = operand.record()
+        if operand.parameter is not None:
+            self._elsewhere.append((place, operand.parameter, record[0] - self.arrays.starts[operand.parameter]))
+        else:
+            self._held.append(operand.array)
+        return record
 
 
 def runs_ahead(arrays: CpuArrays) -> bool:

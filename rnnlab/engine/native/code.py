@@ -78,6 +78,15 @@ class Function:
         """An integer of a record."""
         return self.build.load(self.at(base, INT(8 * number)), typ=INT)
 
+    def store_int(self, value: Value, base: Value, number: int) -> None:
+        """Write an integer of a record."""
+        self.build.store(value, self.at(base, INT(8 * number)))
+
+    def room(self, size: int) -> Value:
+        """So many bytes of the function's own."""
+        with self.build.goto_entry_block():
+            return self.build.alloca(INT, size // 8)
+
     def load_pointer(self, base: Value, number: int) -> Value:
         """An address of a record."""
         return self.build.inttoptr(self.load_int(base, number), POINTER)

@@ -1,7 +1,7 @@
 """Matrix products: small, many, and with the same matrix again and again.
 
 The matrix is packed once for a whole sequence: panels two vectors wide, each with its rows one after another, so that
-a product reads it straight through. A tile of rows by one panel stays in registers until it is done.
+a product reads it straight through. A tile of rows by one panel stays in registers until its sum is done.
 
 The gradient of a matrix is the one product whose sum runs over all times: it packs as it goes.
 """
@@ -13,6 +13,8 @@ from llvmlite import ir
 from rnnlab.engine.native.code import INT, POINTER, Function, Kind, Value
 
 VECTORS = 2  # a panel is so many vectors wide, the last one maybe one
+MOST_SOURCES = 16  # products that one tile gathers
+SOURCE = 5  # integers of a source: left, bytes from row to row and from column to column, packed matrix, depth
 _PADDED = 256  # from so many columns on, rows are copied apart: powers of two would share few lines of the cache
 _SPREAD = 16  # numbers of a line of the cache, and of the gap between copied rows
 _BLOCK = 256  # rows that a gradient takes at once: what they multiplied stays near for all panels
@@ -23,6 +25,7 @@ class Products(NamedTuple):
     """The functions being written."""
 
     multiply: ir.Function
+    spread: ir.Function
     gradients: ir.Function
 
 
@@ -31,9 +34,9 @@ def packed_size(rows: int, columns: int, lanes: int) -> int:
     return rows * -(-columns // lanes) * lanes
 
 
-def scratch_size(rows: int, columns: int) -> int:
-    """How many numbers the copy of so many rows of the left matrix takes."""
-    return rows * (-(-columns // _SPREAD) | 1) * _SPREAD
+def scratch_width(depth: int) -> int:
+    """How many numbers the copy of a row of the left matrix takes, with the gap to the next."""
+    return (-(-depth // _SPREAD) | 1) * _SPREAD
 
 
 def gradient_scratch_size(lanes: int) -> int:
@@ -42,7 +45,7 @@ def gradient_scratch_size(lanes: int) -> int:
 
 
 def write_products(module: ir.Module, kind: Kind) -> Products:
-    """The functions `multiply`, `pack` and `gradients`."""
+    """The functions `multiply`, `spread`, `pack` and `gradients`."""
     tiles = {
         (rows, vectors): _write_tile(module, kind, rows, vectors)
         for vectors in range(1, VECTORS + 1)
@@ -50,28 +53,34 @@ def write_products(module: ir.Module, kind: Kind) -> Products:
     }
     _write_pack(module, kind)
     tile = _write_choice(module, kind, tiles)
-    return Products(_write_multiply(module, kind, tile), _write_gradients(module, kind, tile))
-
-
-_TILE = [POINTER, INT, INT, POINTER, INT, POINTER, INT, INT, INT]
+    return Products(
+        _write_multiply(module, kind, tile), _write_spread(module, kind), _write_gradients(module, kind, tile)
+    )
 
 
 def _write_tile(module: ir.Module, kind: Kind, rows: int, vectors: int) -> ir.Function:
-    """out[rows, columns] = left[rows, depth] @ panel, or added to it; left may be transposed."""
-    code = Function(module, f"tile_{rows}_{vectors}", _TILE, kind, inner=True)
-    left, left_bytes, left_step, panel, depth, out, out_bytes, columns, adds = code.args
+    """out[rows, width] = the sum over all sources of left @ packed, in one panel; or added to it."""
+    code = Function(
+        module, f"tile_{rows}_{vectors}", [POINTER, INT, INT, INT, POINTER, INT, INT, INT], kind, inner=True
+    )
+    sources, num_sources, first_row, column, out, out_bytes, width, adds = code.args
     build = code.build
     sums = [[code.variable(code.number(0.0)) for _ in range(vectors)] for _ in range(rows)]
-    starts = [code.at(left, build.mul(left_bytes, INT(row))) for row in range(rows)]
-    with code.loop(INT(0), depth) as k:
-        line = code.element(panel, build.mul(k, INT(vectors * kind.lanes)))
-        right = [code.load(code.element(line, INT(v * kind.lanes))) for v in range(vectors)]
-        for row in range(rows):
-            factor = code.splat(code.load_scalar(code.at(starts[row], build.mul(k, left_step))))
-            for v in range(vectors):
-                total = build.load(sums[row][v], typ=kind.vector)
-                build.store(code.fused(factor, right[v], total), sums[row][v])
-    masks = [code.first_lanes(build.sub(columns, INT(v * kind.lanes))) for v in range(vectors)]
+    with code.loop(INT(0), num_sources) as number:
+        source = code.element(sources, number, 8 * SOURCE)
+        row_bytes, step, depth = (code.load_int(source, field) for field in (1, 2, 4))
+        left = code.at(code.load_pointer(source, 0), build.mul(first_row, row_bytes))
+        panel = code.element(code.load_pointer(source, 3), build.mul(column, depth))
+        starts = [code.at(left, build.mul(row_bytes, INT(row))) for row in range(rows)]
+        with code.loop(INT(0), depth) as k:
+            line = code.element(panel, build.mul(k, INT(vectors * kind.lanes)))
+            right = [code.load(code.element(line, INT(v * kind.lanes))) for v in range(vectors)]
+            for row in range(rows):
+                factor = code.splat(code.load_scalar(code.at(starts[row], build.mul(k, step))))
+                for v in range(vectors):
+                    total = build.load(sums[row][v], typ=kind.vector)
+                    build.store(code.fused(factor, right[v], total), sums[row][v])
+    masks = [code.first_lanes(build.sub(width, INT(v * kind.lanes))) for v in range(vectors)]
     places = [
         [code.element(code.at(out, build.mul(out_bytes, INT(row))), INT(v * kind.lanes)) for v in range(vectors)]
         for row in range(rows)
@@ -88,46 +97,17 @@ def _write_tile(module: ir.Module, kind: Kind, rows: int, vectors: int) -> ir.Fu
     return code.finish()
 
 
-def _write_multiply(module: ir.Module, kind: Kind, tile: ir.Function) -> ir.Function:
-    """out[rows, columns] = left[rows, depth] @ packed, or added to it; `scratch` has room for the rows."""
-    arguments = [POINTER, INT, POINTER, INT, POINTER, INT, INT, INT, INT, POINTER]
-    code = Function(module, "multiply", arguments, kind)
-    left, left_bytes, packed, depth, out, out_bytes, rows, columns, adds, scratch = code.args
-    build = code.build
-    left_place, left_step = code.variable(left), code.variable(left_bytes)
-    with build.if_then(build.icmp_signed(">=", depth, INT(_PADDED))):
-        lines = build.or_(build.sdiv(build.add(depth, INT(_SPREAD - 1)), INT(_SPREAD)), INT(1))
-        step = build.mul(lines, INT(_SPREAD * kind.bytes))
-        with code.loop(INT(0), rows) as row:
-            source = code.at(left, build.mul(row, left_bytes))
-            target = code.at(scratch, build.mul(row, step))
-
-            def copy(column: Value, mask: Value | None) -> None:
-                code.store(code.load(code.element(source, column), mask), code.element(target, column), mask)
-
-            code.columns(depth, copy)
-        build.store(scratch, left_place)
-        build.store(step, left_step)
-    left, left_bytes = build.load(left_place, typ=POINTER), build.load(left_step, typ=INT)
-    with code.loop(INT(0), columns, VECTORS * kind.lanes) as column:
-        panel = code.element(packed, build.mul(column, depth))
-        place, width = code.element(out, column), build.sub(columns, column)
-        build.call(tile, [left, left_bytes, INT(kind.bytes), panel, depth, place, out_bytes, rows, width, adds])
-    return code.finish()
-
-
 def _write_choice(module: ir.Module, kind: Kind, tiles: dict[tuple[int, int], ir.Function]) -> ir.Function:
     """One panel with as many rows as there are, shared out evenly over tiles."""
-    code = Function(module, "tile_rows", [*_TILE[:7], INT, *_TILE[7:]], kind, inner=True)
-    left, left_bytes, left_step, panel, depth, out, out_bytes, rows, width, adds = code.args
+    code = Function(module, "tile_rows", [POINTER, INT, INT, POINTER, INT, INT, INT, INT], kind, inner=True)
+    sources, num_sources, column, out, out_bytes, rows, width, adds = code.args
     build, most = code.build, kind.target.tile_rows
     num_tiles = build.sdiv(build.add(rows, INT(most - 1)), INT(most))
     is_narrow = build.icmp_signed("<=", width, INT(kind.lanes))
     with code.loop(INT(0), num_tiles) as tile:
         first = build.sdiv(build.mul(tile, rows), num_tiles)
         last = build.sdiv(build.mul(build.add(tile, INT(1)), rows), num_tiles)
-        given = [code.at(left, build.mul(first, left_bytes)), left_bytes, left_step, panel, depth]
-        given += [code.at(out, build.mul(first, out_bytes)), out_bytes, width, adds]
+        place = code.at(out, build.mul(first, out_bytes))
         choice = build.add(build.sub(last, first), build.select(is_narrow, INT(0), INT(most)))
         done = code.function.append_basic_block()
         switch = build.switch(choice, done)
@@ -135,9 +115,42 @@ def _write_choice(module: ir.Module, kind: Kind, tiles: dict[tuple[int, int], ir
             block = code.function.append_basic_block()
             switch.add_case(INT(tile_rows + most * (vectors - 1)), block)
             build.position_at_end(block)
-            build.call(function, given)
+            build.call(function, [sources, num_sources, first, column, place, out_bytes, width, adds])
             build.branch(done)
         build.position_at_end(done)
+    return code.finish()
+
+
+def _write_multiply(module: ir.Module, kind: Kind, tile: ir.Function) -> ir.Function:
+    """out[rows, columns] = the sum over all sources of left @ packed, or added to it."""
+    code = Function(module, "multiply", [POINTER, INT, POINTER, INT, INT, INT, INT], kind)
+    sources, num_sources, out, out_bytes, rows, columns, adds = code.args
+    with code.loop(INT(0), columns, VECTORS * kind.lanes) as column:
+        width = code.build.sub(columns, column)
+        place = code.element(out, column)
+        code.build.call(tile, [sources, num_sources, column, place, out_bytes, rows, width, adds])
+    return code.finish()
+
+
+def _write_spread(module: ir.Module, kind: Kind) -> ir.Function:
+    """Copy the rows of a source into scratch, apart, and let it point there; if they are long."""
+    code = Function(module, "spread", [POINTER, INT, POINTER], kind, inner=True)
+    source, rows, scratch = code.args
+    build = code.build
+    left, row_bytes, depth = code.load_pointer(source, 0), code.load_int(source, 1), code.load_int(source, 4)
+    with build.if_then(build.icmp_signed(">=", depth, INT(_PADDED))):
+        lines = build.or_(build.sdiv(build.add(depth, INT(_SPREAD - 1)), INT(_SPREAD)), INT(1))
+        step = build.mul(lines, INT(_SPREAD * kind.bytes))
+        with code.loop(INT(0), rows) as row:
+            given = code.at(left, build.mul(row, row_bytes))
+            target = code.at(scratch, build.mul(row, step))
+
+            def copy(column: Value, mask: Value | None) -> None:
+                code.store(code.load(code.element(given, column), mask), code.element(target, column), mask)
+
+            code.columns(depth, copy)
+        code.store_int(build.ptrtoint(scratch, INT), source, 0)
+        code.store_int(step, source, 1)
     return code.finish()
 
 
@@ -150,6 +163,9 @@ def _write_gradients(module: ir.Module, kind: Kind, tile: ir.Function) -> ir.Fun
     code = Function(module, "gradients", [POINTER, INT, INT, INT, POINTER], kind)
     jobs, num_jobs, thread, threads, scratch = code.args
     build, wide = code.build, VECTORS * kind.lanes
+    source = code.room(8 * SOURCE)
+    code.store_int(INT(kind.bytes), source, 1)  # the left matrix transposed: its columns are rows
+    code.store_int(build.ptrtoint(scratch, INT), source, 3)
     with code.loop(INT(0), num_jobs) as number:
         job = code.element(jobs, number, 8 * JOB)
         left, right, out = (code.load_pointer(job, field) for field in (0, 2, 7))
@@ -161,14 +177,16 @@ def _write_gradients(module: ir.Module, kind: Kind, tile: ir.Function) -> ir.Fun
             rest = build.sub(rows, start)
             count = build.select(build.icmp_signed("<", rest, INT(_BLOCK)), rest, INT(_BLOCK))
             is_first = build.icmp_signed("==", start, INT(0))
-            source = code.at(left, build.mul(start, left_bytes))
+            code.store_int(build.ptrtoint(code.at(left, build.mul(start, left_bytes)), INT), source, 0)
+            code.store_int(left_bytes, source, 2)
+            code.store_int(count, source, 4)
             with code.loop(build.mul(thread, INT(wide)), columns, build.mul(threads, INT(wide))) as column:
                 width = build.sub(columns, column)
                 masks = [code.first_lanes(build.sub(width, INT(v * kind.lanes))) for v in range(VECTORS)]
                 panel = code.element(code.at(right, build.mul(start, right_bytes)), column)
                 totals = _write_block(code, panel, right_bytes, count, width, masks, scratch)
-                arguments = [source, INT(kind.bytes), left_bytes, scratch, count, code.element(out, column)]
-                build.call(tile, [*arguments, out_bytes, depth, width, build.select(is_first, INT(0), INT(1))])
+                place, adds = code.element(out, column), build.select(is_first, INT(0), INT(1))
+                build.call(tile, [source, INT(1), INT(0), place, out_bytes, depth, width, adds])
                 with build.if_then(build.icmp_signed("!=", sums, INT(0))):
                     for v, mask in enumerate(masks):
                         place = code.element(build.inttoptr(sums, POINTER), build.add(column, INT(v * kind.lanes)))

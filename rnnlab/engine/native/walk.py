@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from rnnlab.engine.native.code import INT, POINTER, SHORT, Function, Kind, Value
 from rnnlab.engine.native.elementwise import RECORD
 from rnnlab.engine.native.openmp import openmp
-from rnnlab.engine.native.products import gradient_scratch_size, scratch_size, write_products
+from rnnlab.engine.native.products import MOST_SOURCES, SOURCE, Products, gradient_scratch_size, write_products
 from rnnlab.engine.native.target import Library, Target, compiled
 
 MULTIPLY, GATHER = 0, 1  # in place of the address of a compiled formula
-OPERATION = 5  # integers of an operation: what, address of its records, width, depth, whether it adds
+OPERATION = 5  # integers of an operation: what, address of its records, width, number of products, whether it adds
+PRODUCT = 2 * RECORD + 2  # integers of a product: records of left and packed matrix, depth, width of a copied row
 MOMENT = 3  # integers of a moment: list of operations, time, how many times at once
 MOST_ROWS = 128  # of a batch that run together: more would only leave the cache
 
@@ -46,7 +47,7 @@ class Work(NamedTuple):
     moments: NDArray[np.int64]  # [number, MOMENT]
     operations: NDArray[np.int64]  # [number, OPERATION]
     starts: NDArray[np.int64]  # where each list begins in `operations`; one more for the end
-    deepest: int  # the longest row that a product reads
+    scratch_width: int  # the most numbers that an operation copies of a row
     times: int  # the most times at once
 
 
@@ -56,7 +57,7 @@ def runtime(dtype: str, target: Target) -> Runtime:
     kind = Kind(dtype, target)
     module = ir.Module()
     products = write_products(module, kind)
-    walk = _write_walk(module, kind, products.multiply, _write_gather(module, kind))
+    walk = _write_walk(module, kind, products, _write_gather(module, kind))
     gradients = _write_all_gradients(module, kind, products.gradients)
     _write_worker(module, kind, "walk_worker", walk)
     _write_worker(module, kind, "gradients_worker", gradients)
@@ -79,7 +80,7 @@ def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, thr
         chunks = max(chunks, min(batch, -(-threads // members)))
     threads = min(threads, members * chunks)
     rows = -(-batch // chunks)
-    each = scratch_size(rows * work.times, work.deepest)
+    each = rows * work.times * work.scratch_width
     scratch = np.empty((threads, each), dtype)
     run = [
         *(openmp().thread_number, threads, address(scratch), each * scratch.itemsize),
@@ -115,13 +116,14 @@ def default_threads() -> int:
     return torch.get_num_threads()
 
 
-def _write_walk(module: ir.Module, kind: Kind, multiply: ir.Function, gather: ir.Function) -> ir.Function:
+def _write_walk(module: ir.Module, kind: Kind, products: Products, gather: ir.Function) -> ir.Function:
     code = Function(module, "walk", [POINTER, INT], kind)
     run, thread = code.args
     build = code.build
     threads, scratch = _threads_and_scratch(code, run, thread)
     moments, operations, starts = (code.load_pointer(run, field) for field in (4, 6, 7))
     num_moments, batch, members, chunks = (code.load_int(run, field) for field in (5, 8, 9, 10))
+    sources = code.room(8 * SOURCE * MOST_SOURCES)
     formula = ir.FunctionType(ir.VoidType(), [POINTER, INT, INT, INT, INT, INT]).as_pointer()
     with code.loop(thread, build.mul(members, chunks), threads) as item:
         member, chunk = build.sdiv(item, chunks), build.srem(item, chunks)
@@ -134,17 +136,31 @@ def _write_walk(module: ir.Module, kind: Kind, multiply: ir.Function, gather: ir
             begin = code.element(starts, which, 8)
             with code.loop(code.load_int(begin, 0), code.load_int(begin, 1)) as each:
                 operation = code.element(operations, each, 8 * OPERATION)
-                what, width, depth, adds = (code.load_int(operation, field) for field in (0, 2, 3, 4))
+                what, width, count, adds = (code.load_int(operation, field) for field in (0, 2, 3, 4))
                 records = code.load_pointer(operation, 1)
                 blocks = [code.function.append_basic_block() for _ in range(4)]
                 switch = build.switch(what, blocks[2])
                 switch.add_case(INT(MULTIPLY), blocks[0])
                 switch.add_case(INT(GATHER), blocks[1])
                 build.position_at_end(blocks[0])
-                (left, left_row), (right, _), (out, out_row) = (
-                    _place(code, records, operand, member, time, first) for operand in range(3)
-                )
-                build.call(multiply, [left, left_row, right, depth, out, out_row, rows, width, adds, scratch])
+                out, out_row = _place(code, records, 0, member, time, first)
+                used = code.variable(scratch)
+                with code.loop(INT(0), count) as number_of_product:
+                    product = code.at(
+                        records, build.add(INT(8 * RECORD), build.mul(number_of_product, INT(8 * PRODUCT)))
+                    )
+                    source = code.element(sources, number_of_product, 8 * SOURCE)
+                    left, left_row = _place(code, product, 0, member, time, first)
+                    packed, _ = _place(code, product, 1, member, time, first)
+                    depth = code.load_int(product, 2 * RECORD)
+                    fields = [build.ptrtoint(left, INT), left_row, INT(kind.bytes), build.ptrtoint(packed, INT), depth]
+                    for field, value in enumerate(fields):
+                        code.store_int(value, source, field)
+                    room = build.load(used, typ=POINTER)
+                    build.call(products.spread, [source, rows, room])
+                    width_of_copy = code.load_int(product, 2 * RECORD + 1)
+                    build.store(code.element(room, build.mul(rows, width_of_copy)), used)
+                build.call(products.multiply, [sources, count, out, out_row, rows, width, adds])
                 build.branch(blocks[3])
                 build.position_at_end(blocks[1])
                 tokens, matrix, target = (

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from rnnlab.engine.native.products import packed_size, scratch_size
+from rnnlab.engine.native.products import packed_size
 from rnnlab.engine.native.walk import address, matrix_gradients, runtime
 from tests.engine.native.targets import TARGETS
 
@@ -17,18 +17,20 @@ def random(*shape: int, dtype: str) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype(dtype)
 
 
-def multiply(left: np.ndarray, matrix: np.ndarray, out: np.ndarray, target, adds: bool) -> None:
-    loop = runtime(left.dtype.name, target)
+def multiply(lefts: list[np.ndarray], matrices: list[np.ndarray], out: np.ndarray, target, adds: bool) -> None:
+    """The sum of products, in one call."""
+    loop = runtime(out.dtype.name, target)
     place, number = ctypes.c_void_p, ctypes.c_int64
-    function = loop.library.function("multiply", place, number, place, number, place, *[number] * 4, place)
-    (rows, depth), columns = left.shape, matrix.shape[1]
-    packed = np.full(packed_size(depth, columns, loop.lanes), np.nan, left.dtype)
-    scratch = np.full(scratch_size(rows, depth), np.nan, left.dtype)
-    loop.pack(address(matrix), *matrix.strides, depth, columns, address(packed))
-    function(
-        *(address(left), left.strides[0], address(packed), depth, address(out), out.strides[0]),
-        *(rows, columns, adds, address(scratch)),
-    )
+    function = loop.library.function("multiply", place, number, place, *[number] * 4)
+    sources, held = [], []
+    for left, matrix in zip(lefts, matrices, strict=True):
+        depth, columns = matrix.shape
+        packed = np.full(packed_size(depth, columns, loop.lanes), np.nan, out.dtype)
+        loop.pack(address(matrix), *matrix.strides, depth, columns, address(packed))
+        held.append(packed)
+        sources.append([address(left), *left.strides, address(packed), depth])
+    given = np.array(sources, np.int64)
+    function(address(given), len(given), address(out), out.strides[0], *out.shape, adds)
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
@@ -40,11 +42,23 @@ def test_products_are_right(rows: int, depth: int, columns: int, dtype: str, tar
     bound = TOLERANCE[dtype] * np.abs(wanted).max()
     for given in (matrix, np.asfortranarray(matrix)):  # as it is, and transposed
         room = np.full((rows, columns + 3), np.nan, dtype)
-        multiply(left, given, room[:, :columns], target, adds=False)
+        multiply([left], [given], room[:, :columns], target, adds=False)
         np.testing.assert_allclose(room[:, :columns], wanted, rtol=0, atol=bound)
         assert np.isnan(room[:, columns:]).all()
-        multiply(left, given, room[:, :columns], target, adds=True)
+        multiply([left], [given], room[:, :columns], target, adds=True)
         np.testing.assert_allclose(room[:, :columns], 2 * wanted, rtol=0, atol=2 * bound)
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_several_products_make_one_sum(target) -> None:
+    lefts = [random(20, depth, dtype="float64") for depth in (3, 1, 40)]
+    matrices = [random(depth, 37, dtype="float64") for depth in (3, 1, 40)]
+    out = np.full((20, 37), np.nan)
+    multiply(lefts, matrices, out, target, adds=False)
+    wanted = sum(left @ matrix for left, matrix in zip(lefts, matrices, strict=True))
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-12)
+    multiply([], [], out, target, adds=False)
+    assert (out == 0).all()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
