@@ -9,7 +9,6 @@ from rnnlab.errors import BenchError
 
 # of the largest value; a float32 sum over some 10,000 products (batch and steps) is exact to about 1e-6 of it
 TOLERANCE = 1e-4
-PEER_ERRORS = 4.0  # how many times the peer's own error is still chance: which ReLUs fall to the other side differs
 
 Results = Mapping[str, Tensor]
 
@@ -44,15 +43,14 @@ def by_time(*values: Tensor) -> tuple[Tensor, ...]:
     return tuple(value.transpose(-3, -2).contiguous() for value in values)
 
 
-def check_equal(what: str, found: Results, expected: Results, peer: Results | None = None) -> None:
+def check_equal(what: str, found: Results, expected: Results, tolerance: float = TOLERANCE) -> None:
     """Raise where a tensor of `expected` is missing in `found` or differs by more than the tolerance of its size.
 
     Args:
         what: what is compared, for the error.
-        found: what rnnlab computes in float32.
+        found: what rnnlab computes.
         expected: what the peer computes in float64.
-        peer: what the peer computes in float32. Needed where there are ReLUs: of millions of arguments some lie so
-            close to 0 that float32 and float64 are on different sides of it. The peer's own error is then the measure.
+        tolerance: how much they may differ, as a share of the largest value.
     """
     for name, wanted in expected.items():
         if name not in found:
@@ -62,10 +60,9 @@ def check_equal(what: str, found: Results, expected: Results, peer: Results | No
             shapes = f"{list(mine.shape)}, the peer's {list(wanted.shape)}"
             raise BenchError(f"{what}: {name} is {shapes}; refused to time it")
         error = _error(mine, wanted)
-        allowed = TOLERANCE if peer is None else max(TOLERANCE, PEER_ERRORS * _error(peer[name], wanted))
-        if not error <= allowed:  # NaN is no equality
+        if not error <= tolerance:  # NaN is no equality
             raise BenchError(
-                f"{what}: {name} differs by {error:.1e} of its largest value (at most {allowed:.0e}); "
+                f"{what}: {name} differs by {error:.1e} of its largest value (at most {tolerance:.0e}); "
                 "refused to time it"
             )
 

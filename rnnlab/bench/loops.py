@@ -15,6 +15,7 @@ from rnnlab.bench.timing import Side, local
 from rnnlab.engine.model import Model
 
 Arrays = Mapping[str, Tensor]
+EXACT = 1e-9  # of the largest value, where both sides compute in float64
 
 
 class Loop(nn.Module):
@@ -38,7 +39,10 @@ class Loop(nn.Module):
 def loop_side(case: str, model: Model, name: str, x: Tensor, dy: Tensor) -> Side:
     """The steps of a loop, after the model was found equal to it; x is [B, T, N], dy [B, T, M]."""
     loop = Loop(name, dict(model.arrays.items()))
-    check_equal(case, results(model, x, dy), exact_results(loop, x, dy), loop_results(loop, x, dy))
+    exact = exact_results(loop, x, dy)
+    # gradients in float64: of millions of arguments some lie so near 0 that in float32 a ReLU is on the other side
+    check_equal(case, results(deepcopy(model).double(), x.double(), dy.double()), exact, EXACT)
+    check_equal(f"{case} in float32", {"output": model(x)[0].detach()}, {"output": exact["output"]})
     return local(training_step(loop, *by_time(x, dy)))
 
 
