@@ -12,7 +12,7 @@ import numpy as np
 
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cpu_program import Array, CpuProgram, NodeCode, Part, Product
-from rnnlab.engine.native.walk import address
+from rnnlab.engine.native.runtime import address
 from rnnlab.graph.elements import NodeKey
 
 if TYPE_CHECKING:

@@ -48,12 +48,10 @@ def _products(operations: Pass, code: NodeCode, products: Sequence[Product], *, 
                 tokens.append((fed, product, matrix))
             else:
                 dense.setdefault(fed, []).append((Operand(arrays.source(product)), product.name, matrix))
-    # what comes first overwrites; where that is not all gates, they are cleared by a sum of no products
     everything = (0, code.num_gates)
-    if not dense[everything] and (
-        adds or not _reads_gates(code) or (len(dense) == 1 and tokens[:1] and tokens[0][0] == everything)
-    ):
-        del dense[everything]
+    is_first_by_token = len(dense) == 1 and bool(tokens) and tokens[0][0] == everything
+    if not dense[everything] and (adds or is_first_by_token or not _reads_gates(code)):
+        del dense[everything]  # otherwise a sum of no products clears the gates before others add to them
     for (first, last), factors in dense.items():
         operations.multiply(factors, Operand(gates, first * code.units), (last - first) * code.units, adds=adds)
         adds = True

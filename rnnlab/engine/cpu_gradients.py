@@ -9,7 +9,7 @@ from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cpu_arrays import CpuArrays
 from rnnlab.engine.cpu_program import Array, NodeCode, Product
 from rnnlab.engine.native.products import JOB
-from rnnlab.engine.native.walk import Runtime, address, default_threads, matrix_gradients
+from rnnlab.engine.native.runtime import Runtime, address, default_threads, matrix_gradients
 from rnnlab.graph.elements import NodeKey
 
 _OUT, _SUMS = 7, 9  # places of a job that hold addresses of results

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cell_program import CellProgram, Outputs, compile_cell, linear_program
 from rnnlab.engine.native.elementwise import Kernel, compile_kernel
+from rnnlab.engine.native.runtime import Runtime, runtime
 from rnnlab.engine.native.target import host
-from rnnlab.engine.native.walk import Runtime, runtime
 from rnnlab.engine.plan import Plan
 from rnnlab.graph.elements import NodeKey
 

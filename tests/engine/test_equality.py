@@ -21,7 +21,7 @@ from rnnlab import (
     tanh,
 )
 from rnnlab.engine.model import Model
-from rnnlab.engine.native import walk
+from rnnlab.engine.native import runtime
 from tests.engine.comparison import (
     TOLERANCES,
     Case,
@@ -130,7 +130,7 @@ def test_several_threads_and_parts_of_a_batch_agree(
     monkeypatch, name: str, population: int | None, batch_size: int
 ) -> None:
     """Members and rows of the batch shared out: to four threads, two rows at a time."""
-    monkeypatch.setattr(walk, "MOST_ROWS", 2)
+    monkeypatch.setattr(runtime, "MOST_ROWS", 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     compare(architecture(name, **SIZES, units=3), num_steps=5, population=population, batch_size=batch_size)
 
@@ -139,7 +139,12 @@ def test_several_threads_and_parts_of_a_batch_agree(
 def test_wide_networks_and_large_batches_agree(name: str) -> None:
     """Rows long enough to be copied apart, more rows than a tile, more than run together."""
     compare(architecture(name, **SIZES, units=259), num_steps=2, batch_size=17)
-    compare(architecture(name, **SIZES, units=33), num_steps=2, batch_size=walk.MOST_ROWS + 3)
+    compare(architecture(name, **SIZES, units=33), num_steps=2, batch_size=runtime.MOST_ROWS + 3)
+
+
+def test_many_rows_at_once_agree() -> None:
+    """All times of a small batch are more rows than a sum of products takes at once."""
+    compare(architecture("st:tanh", **SIZES, units=257), num_steps=65, batch_size=5, dtypes=[torch.float32])
 
 
 @given(architectures(), st.integers(1, 7), st.sampled_from([None, 1, 3]), st.integers(0, 999))

@@ -1,6 +1,6 @@
 """Writing functions for LLVM: loops, variables, and vectors of numbers with a masked remainder."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,9 @@ SHORT = ir.IntType(32)
 
 Value = Any
 """A number, vector or address in the code being written."""
+
+Call = tuple[Value, list[Value]]
+"""A function and what it is given."""
 
 
 class Kind:
@@ -58,6 +61,24 @@ class Function:
         build.store(build.add(value, step), index)
         build.branch(head)
         build.position_at_end(end)
+
+    def call_one(self, which: Value, calls: Mapping[int, Call], otherwise: Call | None = None) -> None:
+        """The call of the number that `which` is."""
+        build = self.build
+        done = self.function.append_basic_block()
+        other = self.function.append_basic_block() if otherwise else done
+        switch = build.switch(which, other)
+        for number, (function, arguments) in calls.items():
+            block = self.function.append_basic_block()
+            switch.add_case(INT(number), block)
+            build.position_at_end(block)
+            build.call(function, arguments)
+            build.branch(done)
+        if otherwise:
+            build.position_at_end(other)
+            build.call(*otherwise)
+            build.branch(done)
+        build.position_at_end(done)
 
     def variable(self, value: Value) -> Value:
         """Room for a value that changes; LLVM makes registers of such."""

@@ -109,15 +109,8 @@ def _write_choice(module: ir.Module, kind: Kind, tiles: dict[tuple[int, int], ir
         last = build.sdiv(build.mul(build.add(tile, INT(1)), rows), num_tiles)
         place = code.at(out, build.mul(first, out_bytes))
         choice = build.add(build.sub(last, first), build.select(is_narrow, INT(0), INT(most)))
-        done = code.function.append_basic_block()
-        switch = build.switch(choice, done)
-        for (tile_rows, vectors), function in tiles.items():
-            block = code.function.append_basic_block()
-            switch.add_case(INT(tile_rows + most * (vectors - 1)), block)
-            build.position_at_end(block)
-            build.call(function, [sources, num_sources, first, column, place, out_bytes, width, adds])
-            build.branch(done)
-        build.position_at_end(done)
+        given = [sources, num_sources, first, column, place, out_bytes, width, adds]
+        code.call_one(choice, {each + most * (vectors - 1): (tiles[each, vectors], given) for each, vectors in tiles})
     return code.finish()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rnnlab.engine.native.products import packed_size
-from rnnlab.engine.native.walk import address, matrix_gradients, runtime
+from rnnlab.engine.native.runtime import address, matrix_gradients, runtime
 from tests.engine.native.targets import TARGETS
 
 SIZES = [(1, 1, 1), (1, 5, 3), (7, 3, 17), (14, 16, 32), (15, 33, 33), (29, 256, 16), (3, 259, 70), (130, 40, 48)]

@@ -9,7 +9,7 @@ import torch
 from rnnlab import Expression, nonlinearity, relu, sigmoid, tanh
 from rnnlab.architecture.expressions import named
 from rnnlab.engine.native.elementwise import CHOICE, Kernel, compile_kernel
-from rnnlab.engine.native.walk import address
+from rnnlab.engine.native.runtime import address
 from tests.engine.native.targets import TARGETS
 
 ULPS = 3  # units in the last place; measured: 1.5 in float32, 2.3 in float64

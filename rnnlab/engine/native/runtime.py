@@ -1,0 +1,105 @@
+"""The compiled loop as Python calls it, and how its work is shared out over threads.
+
+Sequences of a batch never meet, nor do members: a thread takes some rows of one member through all moments at once.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from rnnlab.engine.native.code import Kind
+from rnnlab.engine.native.openmp import openmp
+from rnnlab.engine.native.products import gradient_scratch_size
+from rnnlab.engine.native.target import Library, Target, compiled
+from rnnlab.engine.native.walk import BLOCK, write_loop
+
+MOST_ROWS = 128  # of a batch that run together: more would only leave the cache
+
+
+class Runtime(NamedTuple):
+    """The compiled loop for one dtype."""
+
+    walk: Any  # walk(run, thread)
+    walk_worker: int  # the same as a function of `run` alone, for a team of threads
+    gradients: Any  # gradients(run, thread)
+    gradients_worker: int
+    pack: Any  # pack(matrix, bytes from row to row, column to column, rows, columns, packed)
+    lanes: int
+    library: Library  # where they live
+
+
+class Work(NamedTuple):
+    """What there is to do: lists of operations, and moments that name them."""
+
+    moments: NDArray[np.int64]  # [number, MOMENT]
+    operations: NDArray[np.int64]  # [number, OPERATION]
+    starts: NDArray[np.int64]  # where each list begins in `operations`; one more for the end
+    scratch_width: int  # the most numbers that an operation copies of a row
+    times: int  # the most times at once
+
+
+@cache
+def runtime(dtype: str, target: Target) -> Runtime:
+    """The loop, compiled once."""
+    kind = Kind(dtype, target)
+    module = ir.Module()
+    write_loop(module, kind)
+    library = compiled(str(module), target)
+    number, place = ctypes.c_int64, ctypes.c_void_p
+    return Runtime(
+        *(library.function("walk", place, number), library.address("walk_worker")),
+        *(library.function("all_gradients", place, number), library.address("gradients_worker")),
+        library.function("pack", place, number, number, number, number, place),
+        kind.lanes,
+        library,
+    )
+
+
+def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, threads: int) -> None:
+    """Do all the work, on so many threads."""
+    threads = min(threads, openmp().most_threads)
+    chunks = -(-batch // MOST_ROWS) if work.times == 1 else 1
+    if work.times == 1 and members < threads:
+        chunks = max(chunks, min(batch, -(-threads // members)))
+    threads = min(threads, members * chunks)
+    rows = -(-batch // chunks)
+    each = min(BLOCK, rows * work.times) * work.scratch_width
+    scratch = np.empty((threads, each), dtype)
+    run = [
+        *(openmp().thread_number, threads, address(scratch), each * scratch.itemsize),
+        *(address(work.moments), len(work.moments), address(work.operations), address(work.starts)),
+        *(batch, members, chunks),
+    ]
+    _together(loop.walk, loop.walk_worker, run, threads)
+
+
+def matrix_gradients(jobs: NDArray[np.int64], loop: Runtime, dtype: Any, threads: int) -> None:
+    """Gradients of matrices, [number, JOB]; `products` says what a job is."""
+    threads = min(threads, openmp().most_threads)
+    scratch = np.empty((threads, gradient_scratch_size(loop.lanes)), dtype)
+    run = [openmp().thread_number, threads, address(scratch), scratch[0].nbytes, address(jobs), len(jobs)]
+    _together(loop.gradients, loop.gradients_worker, run, threads)
+
+
+def _together(function: Any, worker: int, run: Sequence[int], threads: int) -> None:
+    given = np.array(run, np.int64)
+    if threads == 1:
+        function(address(given), 0)
+    else:
+        openmp().parallel(worker, address(given), threads, 0)
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where an array lies."""
+    return array.__array_interface__["data"][0]
+
+
+def default_threads() -> int:
+    """As many as torch uses."""
+    return torch.get_num_threads()
