@@ -1,12 +1,11 @@
 """The fast CPU path as one operation of torch's autograd."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from rnnlab.engine.cpu_arrays import CpuArrays, Shape
 from rnnlab.engine.cpu_backward import backward
@@ -14,6 +13,7 @@ from rnnlab.engine.cpu_forward import forward
 from rnnlab.engine.cpu_program import Part
 from rnnlab.engine.pool import Pool
 from rnnlab.engine.state import State
+from rnnlab.errors import ModelError
 
 
 def run_cpu(
@@ -25,10 +25,13 @@ def run_cpu(
     keep_all: bool = False,
 ) -> tuple[dict[str, Tensor], State]:
     """Outputs by name, [P, B, T, N], and the final state; arguments as those of `run_reference`."""
+    _check(pool, parameters, inputs)
     names = _Names(tuple(parameters), tuple(inputs), tuple(state.values) if state else ())
     tensors = (*parameters.values(), *inputs.values(), *(state.values.values() if state else ()))
     first_step = state.step or 0 if state else 0
-    results: Sequence[Tensor] = _CpuFunction.apply(pool, names, first_step, keep_all, *tensors)  # type: ignore[assignment]
+    keeps = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    options = _Options(first_step, keep_all, keeps)
+    results: Sequence[Tensor] = _CpuFunction.apply(pool, names, options, *tensors)  # type: ignore[assignment]
     outputs = dict.fromkeys(node.name for node in pool.program.architecture.nodes if node.kind == "output")
     kept = [part for part, depth in pool.program.plan.histories.items() if depth]
     num_steps = next(iter(inputs.values())).shape[2]
@@ -36,6 +39,15 @@ def run_cpu(
         dict(zip(outputs, results, strict=False)),
         State(first_step + num_steps, dict(zip(kept, results[len(outputs) :], strict=True))),
     )
+
+
+class _Options(NamedTuple):
+    first_step: int
+    keep_all: bool
+    keeps_arrays: bool  # whether a backward pass may come
+
+
+_BEFORE = 3  # arguments of the function before its tensors
 
 
 class _Names:
@@ -55,18 +67,16 @@ class _Names:
 
 class _CpuFunction(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, pool: Pool, names: _Names, first_step: int, keep_all: bool, *tensors: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, pool: Pool, names: _Names, options: _Options, *tensors: Tensor) -> tuple[Tensor, ...]:
         parameters, inputs, parts = names.split([tensor.detach().numpy() for tensor in tensors])
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
-        arrays = pool.take(_shape(pool, parameters, inputs, state is not None, first_step))
+        arrays = pool.take(_shape(pool, parameters, inputs, state is not None, options.first_step))
         contiguous = {name: np.ascontiguousarray(value) for name, value in parameters.items()}
         arrays.load(contiguous, {name: _time_first(value) for name, value in inputs.items()}, state)
         forward(arrays)
-        outputs = [*arrays.outputs().values(), *arrays.final_state(keep_all=keep_all).values()]
+        outputs = [*arrays.outputs().values(), *arrays.final_state(keep_all=options.keep_all).values()]
         results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
-        if any(ctx.needs_input_grad):
+        if options.keeps_arrays:
             ctx.arrays, ctx.pool, ctx.names = arrays, pool, names
             ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
             ctx.set_materialize_grads(False)
@@ -76,9 +86,12 @@ class _CpuFunction(torch.autograd.Function):
         return results
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if torch.is_grad_enabled():  # create_graph
+            raise ModelError("the cpu path has no gradients of gradients: make the model with path='reference'")
         _ = ctx.saved_tensors  # raises if a tensor was changed since, or on a second backward pass
+        if not hasattr(ctx, "arrays"):
+            raise ModelError("the cpu path runs backward once: for retain_graph make the model with path='reference'")
         arrays: CpuArrays = ctx.arrays
         names: _Names = ctx.names
         del ctx.arrays  # gradients take the place of what is in them
@@ -86,22 +99,32 @@ class _CpuFunction(torch.autograd.Function):
         arrived = [None if gradient is None else _time_first(gradient.numpy()) for gradient in gradients]
         doutputs = {name: gradient for name, gradient in zip(outputs, arrived, strict=False) if gradient is not None}
         dfinal = {part: g for part, g in zip(final, arrived[len(outputs) :], strict=True) if g is not None}
-        needs = dict(
-            zip(names.parts, ctx.needs_input_grad[len(ctx.needs_input_grad) - len(names.parts) :], strict=True)
-        )
-        first = 4 + len(names.parameters)
-        wanted = [name for name, need in zip(names.inputs, ctx.needs_input_grad[first:], strict=False) if need]
-        wanted += [name for name in names.inputs if needs.get((name, ""))]  # what the state holds of an input
+        _, inputs, parts = names.split(ctx.needs_input_grad[_BEFORE:])
+        # the state may hold values of an input, too
+        wanted = [name for name, is_needed in inputs.items() if is_needed or parts.get((name, ""))]
         dparameters, way_back = backward(arrays, doutputs, dfinal, frozenset(wanted))
         dinputs, dstate = way_back.input_gradients(), way_back.state_gradients()
         results = (
-            *(None, None, None, None),
+            *[None] * _BEFORE,
             *(_tensor(dparameters.get(name)) for name in names.parameters),
             *(_tensor(dinputs.get(name), swap=True) for name in names.inputs),
             *(_tensor(dstate.get(part), swap=True) for part in names.parts),
         )
         ctx.pool.give(arrays)
         return results
+
+
+def _check(pool: Pool, parameters: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> None:
+    """Refuse what the machine code would read beyond its end."""
+    members = len(next(iter(inputs.values())))
+    dtype = next(iter(parameters.values())).dtype
+    for name, shape in pool.program.shapes.items():
+        value = parameters[name]
+        if value.shape != (members, *shape) or value.dtype != dtype:
+            found = f"{value.dtype} of shape {list(value.shape)}"
+            raise ModelError(
+                f"{name!r} must be {dtype} of shape {[members, *shape]}, got {found}".replace("torch.", "")
+            )
 
 
 def _shape(

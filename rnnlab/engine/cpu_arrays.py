@@ -5,7 +5,7 @@ before, T of the sequence, L of zeros for those who look ahead. A read with dela
 rows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -154,12 +154,12 @@ class CpuArrays:
         end = 0 if keep_all else self.T
         return {part: self.rows(self.values, part, end - depth, self.T) for part, depth in kept.items()}
 
-    def all_arrays(self) -> Iterator[Array]:
-        """What is held, to know how much that is."""
-        yield from self.values.values()
-        yield from self.gates.values()
-        yield from self.resets.values()
-        yield from self.projected.values()
+    @property
+    def num_bytes(self) -> int:
+        """How much is held, passes included."""
+        held = [*self.values.values(), *self.gates.values(), *self.resets.values(), *self.projected.values()]
+        passes = [self.forward_pass] if self.forward_pass is not None else []
         for each in self.backward_passes.values():
-            yield from each.dvalues.values()
-            yield from each.dprojected.values()
+            held += [*each.dvalues.values(), *each.dprojected.values()]
+            passes.append(each.operations)
+        return sum(array.nbytes for array in held) + sum(each.num_bytes for each in passes)

@@ -1,5 +1,6 @@
 """The backward pass on the CPU, by hand: the moments in reverse; the gradient of a matrix is one product at the end."""
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -34,7 +35,7 @@ class Backward:
     """Takes gradients of outputs and final state back to parameters, inputs and what came before; written once."""
 
     def __init__(self, arrays: CpuArrays, wanted: frozenset[str]) -> None:
-        self.arrays = arrays
+        self.arrays: CpuArrays = weakref.proxy(arrays)  # they hold this
         self.dvalues: dict[Part, Array] = {}
         self.dgates: dict[NodeKey, Array] = {}  # [P, times, B, gates * N], in place of the gates themselves
         self.dprojected: dict[EdgeSpec, Array] = {
@@ -50,7 +51,8 @@ class Backward:
             self.dgates[key] = arrays.new_state(self.dvalues, code) if code.shares_gates else arrays.gates[key]
         # gradients that nobody asked for go here, all into one row
         self.nowhere = np.zeros((arrays.P, max(arrays.program.state.values())), arrays.dtype)
-        self.operations = self._write()
+        self.operations = Pass(arrays)
+        self._write(self.operations)
         self.parameters = ParameterGradients(arrays, self.dgates, self.dprojected)
 
     def run(self, doutputs: Mapping[str, Array], dfinal: Mapping[Part, Array]) -> dict[str, Array]:
@@ -83,8 +85,8 @@ class Backward:
         kept = {part: depth for part, depth in self.arrays.plan.histories.items() if depth and part in self.dvalues}
         return {part: self.arrays.rows(self.dvalues, part, -depth, 0) for part, depth in kept.items()}
 
-    def _write(self) -> Pass:
-        operations, arrays = Pass(self.arrays), self.arrays
+    def _write(self, operations: Pass) -> None:
+        arrays = self.arrays
         is_ahead = runs_ahead(arrays)
         for code in arrays.program.codes.values():
             self._cell(operations, code)
@@ -95,7 +97,6 @@ class Backward:
                 self._products(operations, code, code.external)
             operations.end_list()
         operations.finish(backward=True)
-        return operations
 
     def _add_final(self, part: Part, gradient: Array) -> None:
         """The gradient of the final state, which holds zeros where the part does not exist."""

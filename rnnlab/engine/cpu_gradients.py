@@ -1,5 +1,6 @@
 """Gradients of matrices and biases on the CPU: sums over all times of what was multiplied with what came back."""
 
+import weakref
 from collections.abc import Mapping
 
 import numpy as np
@@ -24,7 +25,8 @@ class ParameterGradients:
     def __init__(
         self, arrays: CpuArrays, dgates: Mapping[NodeKey, Array], dprojected: Mapping[EdgeSpec, Array]
     ) -> None:
-        self.arrays, self.dgates, self.dprojected = arrays, dgates, dprojected
+        self.arrays: CpuArrays = weakref.proxy(arrays)  # they hold this
+        self.dgates, self.dprojected = dgates, dprojected
         self.results: list[str] = []  # the parameter of each result
         self._jobs: list[tuple[int, ...]] = []
         self._places: list[tuple[int, int, int]] = []  # job, field of it, number of the result whose address it takes
@@ -35,14 +37,15 @@ class ParameterGradients:
         for code in arrays.program.codes.values():
             self._add_node(code)
         self.jobs = np.array(self._jobs, np.int64).reshape(-1, JOB)
+        self.places = np.array(self._places, np.int64).reshape(-1, 3).T
 
     def compute(self, loop: Runtime) -> dict[str, Array]:
         """The gradients by name, in arrays of their own."""
         arrays = self.arrays
         results = [np.empty(arrays.parameters[name].shape, arrays.dtype) for name in self.results]
         jobs = self.jobs.copy()  # they hold offsets
-        for job, field, number in self._places:
-            jobs[job, field] += address(results[number])
+        job, field, number = self.places
+        jobs[job, field] += np.array([address(result) for result in results], np.int64)[number]
         for source, target in self._copies:
             target[...] = source
         if len(jobs):

@@ -3,6 +3,7 @@
 It is written once for its arrays. From run to run only the parameters may lie elsewhere.
 """
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -33,13 +34,13 @@ class Operand(NamedTuple):
 
 
 class _Packing(NamedTuple):
-    """A matrix of one member, to be packed before the pass begins."""
+    """Matrices to be packed before the pass begins, one for each member."""
 
     parameter: str
     offset: int  # bytes from the start of the parameter
-    strides: tuple[int, ...]  # bytes from row to row and from column to column
+    strides: tuple[int, ...]  # bytes from member to member, row to row and column to column
+    packed: tuple[int, int]  # the address of the packed matrices, and bytes from one to the next
     shape: tuple[int, ...]
-    packed: int  # the address of the packed matrix
 
 
 Factors = tuple[Operand, str, Array]
@@ -50,7 +51,7 @@ class Pass:
     """Operations, list after list, and what has to be done before they run."""
 
     def __init__(self, arrays: CpuArrays) -> None:
-        self.arrays = arrays
+        self.arrays: CpuArrays = weakref.proxy(arrays)  # they hold the pass
         self.loop = arrays.program.runtime(arrays.shape.dtype)
         self.scratch_width = 0
         self._records: list[int] = []
@@ -59,6 +60,7 @@ class Pass:
         self._packings: list[_Packing] = []
         self._elsewhere: list[tuple[int, str, int]] = []  # place among the records, parameter, bytes from its start
         self._held: list[Array] = []  # arrays that only the records know
+        self._kernels: list[Kernel] = []  # formulas of which only addresses are written down
 
     def end_list(self) -> None:
         """What follows belongs to the next list."""
@@ -75,9 +77,8 @@ class Pass:
         for left, name, matrix in factors:
             members, depth, _ = matrix.shape
             packed = self.arrays.new((members, packed_size(depth, width, self.loop.lanes)))
-            for source, target in zip(matrix, packed, strict=True):
-                offset = address(source) - self.arrays.starts[name]
-                self._packings.append(_Packing(name, offset, source.strides, source.shape, address(target)))
+            offset, place = address(matrix) - self.arrays.starts[name], (address(packed), packed.strides[0])
+            self._packings.append(_Packing(name, offset, matrix.strides, place, matrix.shape))
             for operand in (left, Operand(packed)):
                 records += self._record(operand, start + len(records))
             records += (depth, scratch_width(depth))
@@ -94,6 +95,7 @@ class Pass:
     def compute(self, kernel: Kernel | None, operand: Callable[[str], Operand], width: int) -> None:
         """A compiled formula, where there is one."""
         if kernel is not None:
+            self._kernels.append(kernel)
             self._add(kernel.address, tuple(operand(name) for name in kernel.operands), width, adds=False)
 
     def finish(self, *, backward: bool) -> None:
@@ -117,9 +119,15 @@ class Pass:
         for place, name, offset in self._elsewhere:
             self.records[place] = starts[name] + offset
         pack = self.loop.pack
-        for name, offset, strides, sizes, target in self._packings:
-            pack(starts[name] + offset, *strides, *sizes, target)
+        for name, offset, strides, packed, shape in self._packings:
+            pack(starts[name] + offset, *strides, *packed, *shape)
         perform(self.work, self.loop, self.arrays.P, self.arrays.B, self.arrays.dtype, default_threads())
+
+    @property
+    def num_bytes(self) -> int:
+        """What it holds besides the arrays: packed matrices, and moments."""
+        packed = sum(place[1] * shape[0] for *_, place, shape in self._packings)
+        return packed + self.work.moments.nbytes + self.records.nbytes
 
     def _add(self, what: int, operands: tuple[Operand, ...], width: int, adds: bool) -> None:
         self._operations.append((what, len(self._records), width, 0, adds))

@@ -57,10 +57,6 @@ class NodeCode(NamedTuple):
         """All dense edges into the node."""
         return self.external + self.internal
 
-    def gate_bytes(self, gate: int, itemsize: int) -> int:
-        """Where a gate begins in a row of all gates."""
-        return gate * self.units * itemsize
-
 
 class NodeKernels(NamedTuple):
     """The compiled formulas of a node; None where there is nothing to do."""
@@ -100,6 +96,11 @@ class CpuProgram:
             for part in self.architecture.cell(node.key).state if node.kind == "hidden" else ("",):
                 found[node.name, part] = node.units
         return found
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each parameter of one member."""
+        return {spec.name: tuple(spec.shape) for spec in self.architecture.parameters}
 
     @cached_property
     def tokens(self) -> frozenset[str]:

@@ -106,6 +106,8 @@ class Model(nn.Module):
             The outputs, [B, T, M] or [P, B, T, M], zero on padding, and the state at the end of each sequence, to
             continue with.
         """
+        if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+            return _untraced_forward()(self, x, state, lengths)  # a fast path is machine code already
         device = next(iter(self.arrays.values())).device.type
         if torch.is_autocast_enabled(device):  # lower precision is for single products, not for long recurrences
             with torch.autocast(device, enabled=False):
@@ -137,7 +139,8 @@ class Model(nn.Module):
         if lengths is None:
             new_state = State((first_step + y.shape[2]) % self.architecture.period, new_state.values)
         else:
-            y = y * (torch.arange(y.shape[2], device=y.device) < lengths[:, None])[None, :, :, None]
+            is_inside = (torch.arange(y.shape[2], device=y.device) < lengths[:, None])[None, :, :, None]
+            y = torch.where(is_inside, y, 0.0)  # a product would keep NaN
             new_state = self._at_the_ends(new_state, lengths, first_step)
         return (y[0] if self.population is None else y), new_state
 
@@ -269,8 +272,12 @@ class Model(nn.Module):
         found = {part: tuple(value.shape) for part, value in state.values.items()}
         if wanted != found:
             raise ModelError(f"the state is of another network or batch: wanted {wanted}, got {found}")
-        values = state.values.items()
-        return State(state.step, {part: v.to(self._dtype) if v.dtype.is_floating_point else v for part, v in values})
+        sizes = {node.name: node.units for node in self.architecture.nodes if node.encoding == "tokens"}
+        values = {
+            part: _tokens(value, sizes[part[0]], lowest=-1) if part[0] in sizes else value.to(self._dtype)
+            for part, value in state.values.items()
+        }
+        return State(state.step, values)
 
     def _chosen_path(self) -> str:
         return self._path_and_reason()[0]
@@ -349,12 +356,17 @@ def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:
     )
 
 
-def _tokens(x: Tensor, size: int) -> Tensor:
+def _tokens(x: Tensor, size: int, lowest: int = 0) -> Tensor:
     if x.dtype.is_floating_point or x.dtype == torch.bool:
         raise ModelError(f"tokens are integers, got {x.dtype}")
-    if not x.is_cuda and not torch.compiler.is_exporting() and (int(x.min()) < 0 or int(x.max()) >= size):
+    if not x.is_cuda and not torch.compiler.is_exporting() and (int(x.min()) < lowest or int(x.max()) >= size):
         raise ModelError(f"tokens lie from 0 to {size - 1}, got {int(x.min())} to {int(x.max())}")
     return x.long()
+
+
+def _untraced_forward() -> Any:
+    """The forward pass as something that torch.compile calls and does not look into; made only then, for it is slow."""
+    return torch.compiler.disable(Model.forward)
 
 
 def _has_nan(x: Tensor) -> bool:

@@ -1,9 +1,18 @@
-"""Arrays that are used again: large new ones cost a page fault for every 4 KB, and their passes are to be written."""
+"""Arrays that are used again: large new ones cost a page fault for every 4 KB, and their passes are to be written.
+
+All pools share one bound: what has waited longest goes first.
+"""
+
+from collections import OrderedDict
+from threading import Lock
 
 from rnnlab.engine.cpu_arrays import CpuArrays, Shape
 from rnnlab.engine.cpu_program import CpuProgram
 
-_MOST_BYTES = 2**29
+MOST_BYTES = 2**29
+
+_waiting: "OrderedDict[CpuArrays, tuple[Pool, int]]" = OrderedDict()  # of all pools, and how large they are
+_lock = Lock()
 
 
 class Pool:
@@ -12,26 +21,28 @@ class Pool:
     def __init__(self, program: CpuProgram) -> None:
         self.program = program
         self.free: dict[Shape, list[CpuArrays]] = {}
-        self.num_bytes = 0
 
     def take(self, shape: Shape) -> CpuArrays:
         """Arrays of that shape, used before or new."""
-        waiting = self.free.get(shape)
-        if not waiting:
-            return CpuArrays(self.program, shape)
-        arrays = waiting.pop()
-        self.num_bytes -= _num_bytes(arrays)
-        return arrays
+        with _lock:
+            waiting = self.free.get(shape)
+            if waiting:
+                arrays = waiting.pop()
+                del _waiting[arrays]
+                return arrays
+        return CpuArrays(self.program, shape)
 
     def give(self, arrays: CpuArrays) -> None:
         """Take arrays back that nobody uses any longer."""
         arrays.parameters = {}
-        if self.num_bytes + _num_bytes(arrays) > _MOST_BYTES:  # lengths or batch sizes change: begin anew
-            self.free.clear()
-            self.num_bytes = 0
-        self.free.setdefault(arrays.shape, []).append(arrays)
-        self.num_bytes += _num_bytes(arrays)
-
-
-def _num_bytes(arrays: CpuArrays) -> int:
-    return sum(array.nbytes for array in arrays.all_arrays())
+        num_bytes = arrays.num_bytes
+        if num_bytes > MOST_BYTES:
+            return
+        with _lock:
+            self.free.setdefault(arrays.shape, []).append(arrays)
+            _waiting[arrays] = (self, num_bytes)
+            total = sum(size for _, size in _waiting.values())
+            while total > MOST_BYTES:
+                oldest, (pool, size) = _waiting.popitem(last=False)
+                pool.free[oldest.shape].remove(oldest)
+                total -= size

@@ -2,6 +2,7 @@
 
 import ctypes
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ class OpenMP(NamedTuple):
 
     parallel: Any  # parallel(function, argument, threads, 0)
     thread_number: int  # address of the function that says which thread of the team is calling
+    num_threads: int  # address of the function that says how many are in the team: fewer than asked for, maybe
     most_threads: int
 
 
@@ -21,12 +23,15 @@ def openmp() -> OpenMP:
     """The runtime that torch has loaded."""
     torch.get_num_threads()
     paths = [found["filepath"] for found in threadpool_info() if found["user_api"] == "openmp"]
-    for path in sorted(paths, key=lambda path: "torch" not in path):
+    for path in sorted(paths, key=lambda path: Path(torch.__file__).parent not in Path(path).parents):
         library = ctypes.CDLL(path)
         if hasattr(library, "GOMP_parallel"):
             start = library.GOMP_parallel
             start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
             start.restype = None
-            number = ctypes.cast(library.omp_get_thread_num, ctypes.c_void_p).value or 0
-            return OpenMP(start, number, 2**16)
-    return OpenMP(None, 0, 1)
+            own, all_of_them = (
+                ctypes.cast(function, ctypes.c_void_p).value or 0
+                for function in (library.omp_get_thread_num, library.omp_get_num_threads)
+            )
+            return OpenMP(start, own, all_of_them, 2**16)
+    return OpenMP(None, 0, 0, 1)

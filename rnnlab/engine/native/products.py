@@ -19,6 +19,7 @@ _PADDED = 256  # from so many columns on, rows are copied apart: powers of two w
 _SPREAD = 16  # numbers of a line of the cache, and of the gap between copied rows
 _BLOCK = 256  # rows that a gradient takes at once: what they multiplied stays near for all panels
 JOB = 10  # integers of a gradient, see `_write_gradients`
+DEPTH = 5  # which of them says how many columns the left matrix has
 
 
 class Products(NamedTuple):
@@ -39,9 +40,9 @@ def scratch_width(depth: int) -> int:
     return (-(-depth // _SPREAD) | 1) * _SPREAD
 
 
-def gradient_scratch_size(lanes: int) -> int:
-    """How many numbers a gradient packs at once."""
-    return _BLOCK * VECTORS * lanes
+def gradient_scratch_size(depth: int, lanes: int) -> int:
+    """How many numbers a gradient packs and copies at once, for a left matrix of that many columns."""
+    return _BLOCK * (VECTORS * lanes + scratch_width(depth))
 
 
 def write_products(module: ir.Module, kind: Kind) -> Products:
@@ -53,9 +54,8 @@ def write_products(module: ir.Module, kind: Kind) -> Products:
     }
     _write_pack(module, kind)
     tile = _write_choice(module, kind, tiles)
-    return Products(
-        _write_multiply(module, kind, tile), _write_spread(module, kind), _write_gradients(module, kind, tile)
-    )
+    spread = _write_spread(module, kind)
+    return Products(_write_multiply(module, kind, tile), spread, _write_gradients(module, kind, tile, spread))
 
 
 def _write_tile(module: ir.Module, kind: Kind, rows: int, vectors: int) -> ir.Function:
@@ -147,7 +147,7 @@ def _write_spread(module: ir.Module, kind: Kind) -> ir.Function:
     return code.finish()
 
 
-def _write_gradients(module: ir.Module, kind: Kind, tile: ir.Function) -> ir.Function:
+def _write_gradients(module: ir.Module, kind: Kind, tile: ir.Function, spread: ir.Function) -> ir.Function:
     """gradients(jobs, number of jobs, thread, threads, scratch): out = left transposed @ right, for many at once.
 
     A job is: left, bytes from row to row, right, bytes from row to row, rows, columns of left, columns of right, out,
@@ -157,8 +157,7 @@ def _write_gradients(module: ir.Module, kind: Kind, tile: ir.Function) -> ir.Fun
     jobs, num_jobs, thread, threads, scratch = code.args
     build, wide = code.build, VECTORS * kind.lanes
     source = code.room(8 * SOURCE)
-    code.store_int(INT(kind.bytes), source, 1)  # the left matrix transposed: its columns are rows
-    code.store_int(build.ptrtoint(scratch, INT), source, 3)
+    copies = code.element(scratch, INT(_BLOCK * wide))
     with code.loop(INT(0), num_jobs) as number:
         job = code.element(jobs, number, 8 * JOB)
         left, right, out = (code.load_pointer(job, field) for field in (0, 2, 7))
@@ -170,9 +169,14 @@ def _write_gradients(module: ir.Module, kind: Kind, tile: ir.Function) -> ir.Fun
             rest = build.sub(rows, start)
             count = build.select(build.icmp_signed("<", rest, INT(_BLOCK)), rest, INT(_BLOCK))
             is_first = build.icmp_signed("==", start, INT(0))
-            code.store_int(build.ptrtoint(code.at(left, build.mul(start, left_bytes)), INT), source, 0)
-            code.store_int(left_bytes, source, 2)
-            code.store_int(count, source, 4)
+            given = code.at(left, build.mul(start, left_bytes))
+            for field, value in ((0, build.ptrtoint(given, INT)), (1, left_bytes), (4, depth)):
+                code.store_int(value, source, field)
+            build.call(spread, [source, count, copies])
+            # and now the left matrix transposed: from row to row as from column to column before
+            code.store_int(code.load_int(source, 1), source, 2)
+            for field, value in ((1, INT(kind.bytes)), (3, build.ptrtoint(scratch, INT)), (4, count)):
+                code.store_int(value, source, field)
             with code.loop(build.mul(thread, INT(wide)), columns, build.mul(threads, INT(wide))) as column:
                 width = build.sub(columns, column)
                 masks = [code.first_lanes(build.sub(width, INT(v * kind.lanes))) for v in range(VECTORS)]
@@ -207,12 +211,18 @@ def _write_block(
 
 
 def _write_pack(module: ir.Module, kind: Kind) -> None:
-    """pack(matrix, bytes from row to row, from column to column, rows, columns, packed)."""
-    code = Function(module, "pack", [POINTER, INT, INT, INT, INT, POINTER], kind)
-    matrix, row_bytes, column_bytes, rows, columns, packed = code.args
+    """Pack matrices, one for each member.
+
+    pack(matrices, bytes from member to member, from row to row, from column to column, packed, bytes from member to
+    member, members, rows, columns).
+    """
+    code = Function(module, "pack", [POINTER, INT, INT, INT, POINTER, INT, INT, INT, INT], kind)
+    matrices, member_bytes, row_bytes, column_bytes, room, room_bytes, members, rows, columns = code.args
     build, lanes = code.build, kind.lanes
     zero = ir.Constant(kind.scalar, 0.0)
-    with code.loop(INT(0), columns, VECTORS * lanes) as column:
+    with code.loop(INT(0), members) as member, code.loop(INT(0), columns, VECTORS * lanes) as column:
+        matrix = code.at(matrices, build.mul(member, member_bytes))
+        packed = code.at(room, build.mul(member, room_bytes))
         left = build.sub(columns, column)
         vectors = build.select(build.icmp_signed("<=", left, INT(lanes)), INT(1), INT(VECTORS))
         width = build.mul(vectors, INT(lanes))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rnnlab.engine.native.code import Kind
 from rnnlab.engine.native.openmp import openmp
-from rnnlab.engine.native.products import gradient_scratch_size
+from rnnlab.engine.native.products import DEPTH, gradient_scratch_size
 from rnnlab.engine.native.target import Library, Target, compiled
 from rnnlab.engine.native.walk import BLOCK, write_loop
 
@@ -25,11 +25,11 @@ MOST_ROWS = 128  # of a batch that run together: more would only leave the cache
 class Runtime(NamedTuple):
     """The compiled loop for one dtype."""
 
-    walk: Any  # walk(run, thread)
+    walk: Any  # walk(run, thread, threads)
     walk_worker: int  # the same as a function of `run` alone, for a team of threads
-    gradients: Any  # gradients(run, thread)
+    gradients: Any  # gradients(run, thread, threads)
     gradients_worker: int
-    pack: Any  # pack(matrix, bytes from row to row, column to column, rows, columns, packed)
+    pack: Any  # pack(matrices, bytes from matrix to matrix, row to row, column to column, packed, ..., sizes)
     lanes: int
     library: Library  # where they live
 
@@ -53,9 +53,9 @@ def runtime(dtype: str, target: Target) -> Runtime:
     library = compiled(str(module), target)
     number, place = ctypes.c_int64, ctypes.c_void_p
     return Runtime(
-        *(library.function("walk", place, number), library.address("walk_worker")),
-        *(library.function("all_gradients", place, number), library.address("gradients_worker")),
-        library.function("pack", place, number, number, number, number, place),
+        *(library.function("walk", place, number, number), library.address("walk_worker")),
+        *(library.function("all_gradients", place, number, number), library.address("gradients_worker")),
+        library.function("pack", place, number, number, number, place, number, number, number, number),
         kind.lanes,
         library,
     )
@@ -72,7 +72,7 @@ def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, thr
     each = min(BLOCK, rows * work.times) * work.scratch_width
     scratch = np.empty((threads, each), dtype)
     run = [
-        *(openmp().thread_number, threads, address(scratch), each * scratch.itemsize),
+        *(openmp().thread_number, openmp().num_threads, address(scratch), each * scratch.itemsize),
         *(address(work.moments), len(work.moments), address(work.operations), address(work.starts)),
         *(batch, members, chunks),
     ]
@@ -82,15 +82,19 @@ def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, thr
 def matrix_gradients(jobs: NDArray[np.int64], loop: Runtime, dtype: Any, threads: int) -> None:
     """Gradients of matrices, [number, JOB]; `products` says what a job is."""
     threads = min(threads, openmp().most_threads)
-    scratch = np.empty((threads, gradient_scratch_size(loop.lanes)), dtype)
-    run = [openmp().thread_number, threads, address(scratch), scratch[0].nbytes, address(jobs), len(jobs)]
+    deepest = int(jobs[:, DEPTH].max())
+    scratch = np.empty((threads, gradient_scratch_size(deepest, loop.lanes)), dtype)
+    run = [
+        *(openmp().thread_number, openmp().num_threads, address(scratch), scratch[0].nbytes),
+        *(address(jobs), len(jobs)),
+    ]
     _together(loop.gradients, loop.gradients_worker, run, threads)
 
 
 def _together(function: Any, worker: int, run: Sequence[int], threads: int) -> None:
     given = np.array(run, np.int64)
     if threads == 1:
-        function(address(given), 0)
+        function(address(given), 0, 1)
     else:
         openmp().parallel(worker, address(given), threads, 0)
 

@@ -3,9 +3,12 @@
 import ctypes
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from llvmlite import binding
+
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,12 @@ def _machine(target: Target) -> Any:
     return triple.create_target_machine(cpu=target.cpu, features=target.features, opt=3)
 
 
-@cache
 def compiled(text: str, target: Target) -> Library:
     """The functions of a module; equal modules are compiled once."""
+    with _lock:  # LLVM compiles one at a time, and so do we
+        return _compiled(text, target)
+
+
+@cache
+def _compiled(text: str, target: Target) -> Library:
     return Library(text, target)

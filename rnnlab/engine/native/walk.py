@@ -29,11 +29,11 @@ def write_loop(module: ir.Module, kind: Kind) -> None:
 
 
 def _write_walk(module: ir.Module, kind: Kind, multiply: ir.Function, gather: ir.Function) -> ir.Function:
-    """walk(run, thread): every moment for the members and rows of one thread."""
-    code = Function(module, "walk", [POINTER, INT], kind)
-    run, thread = code.args
+    """walk(run, thread, threads): every moment for the members and rows of one thread."""
+    code = Function(module, "walk", [POINTER, INT, INT], kind)
+    run, thread, threads = code.args
     build = code.build
-    threads, scratch = _threads_and_scratch(code, run, thread)
+    scratch = _scratch(code, run, thread)
     moments, operations, starts = (code.load_pointer(run, field) for field in (4, 6, 7))
     num_moments, batch, members, chunks = (code.load_int(run, field) for field in (5, 8, 9, 10))
     formula = ir.FunctionType(ir.VoidType(), _STEP).as_pointer()
@@ -115,24 +115,23 @@ def _write_gather(module: ir.Module, kind: Kind) -> ir.Function:
 
 
 def _write_all_gradients(module: ir.Module, kind: Kind, gradients: ir.Function) -> ir.Function:
-    code = Function(module, "all_gradients", [POINTER, INT], kind)
-    run, thread = code.args
-    threads, scratch = _threads_and_scratch(code, run, thread)
+    code = Function(module, "all_gradients", [POINTER, INT, INT], kind)
+    run, thread, threads = code.args
+    scratch = _scratch(code, run, thread)
     code.build.call(gradients, [code.load_pointer(run, 4), code.load_int(run, 5), thread, threads, scratch])
     return code.finish()
 
 
-def _threads_and_scratch(code: Function, run: Value, thread: Value) -> tuple[Value, Value]:
-    """How many threads there are, and this one's own memory; all that runs on several begins with these."""
-    offset = code.build.mul(code.load_int(run, 3), thread)
-    return code.load_int(run, 1), code.at(code.load_pointer(run, 2), offset)
+def _scratch(code: Function, run: Value, thread: Value) -> Value:
+    """A thread's own memory."""
+    return code.at(code.load_pointer(run, 2), code.build.mul(code.load_int(run, 3), thread))
 
 
 def _write_worker(module: ir.Module, kind: Kind, name: str, function: ir.Function) -> None:
-    """What each thread of a team calls: the function with its own number."""
+    """What each thread of a team calls: the function with its own number and theirs, which the team itself knows."""
     code = Function(module, name, [POINTER], kind)
     (run,) = code.args
-    thread_number = code.build.inttoptr(code.load_int(run, 0), ir.FunctionType(SHORT, []).as_pointer())
-    thread = code.build.sext(code.build.call(thread_number, []), INT)
-    code.build.call(function, [run, thread])
+    question = ir.FunctionType(SHORT, []).as_pointer()
+    answers = [code.build.call(code.build.inttoptr(code.load_int(run, field), question), []) for field in range(2)]
+    code.build.call(function, [run, *(code.build.sext(answer, INT) for answer in answers)])
     code.finish()

@@ -26,7 +26,7 @@ def multiply(lefts: list[np.ndarray], matrices: list[np.ndarray], out: np.ndarra
     for left, matrix in zip(lefts, matrices, strict=True):
         depth, columns = matrix.shape
         packed = np.full(packed_size(depth, columns, loop.lanes), np.nan, out.dtype)
-        loop.pack(address(matrix), *matrix.strides, depth, columns, address(packed))
+        loop.pack(address(matrix), 0, *matrix.strides, address(packed), 0, 1, depth, columns)
         held.append(packed)
         sources.append([address(left), *left.strides, address(packed), depth])
     given = np.array(sources, np.int64)
