@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.layout import high_part, padded
 from rnnlab.engine.gpu.nodes import NodeCode, Part, Product
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.graph.elements import NodeKey
@@ -84,6 +84,8 @@ class GpuArrays:
                 values[:, row, :, :units] = 0 if name is None else self.parameters[name][:, None, :]
         if after and not is_tokens:
             values[:, before + self.T :] = 0
+        if self.program.has_ones(part):
+            values[..., units] = 1
         for time in self.absent_times(part, -before, self.T):  # nothing computes them, and a state shows them
             values[:, before + time] = -1 if is_tokens else 0
         return values
@@ -127,6 +129,15 @@ class GpuArrays:
             return self.projected[product.edge][:, : len(self.times(product.edge.target))]
         return self.value(product.part, product.edge.delay, product.edge.target)
 
+    def source_factor(self, product: Product) -> Tensor:
+        """The same as products take it; a state that is carried as float32 is turned into it once for all."""
+        part, dtype = product.part, self.program.arithmetic.dtype
+        if product.has_projection or self.values[part].dtype == dtype or self.architecture.period > 1:
+            return self.factor(self.source(product))
+        if ("factor", str(part)) not in self._ready:
+            self._ready["factor", str(part)] = self.values[part].to(dtype)
+        return self.read(self._ready["factor", str(part)], part, product.edge.delay, product.edge.target)
+
     def factor(self, array: Tensor) -> Tensor:
         """Numbers as products take them."""
         return array.to(self.program.arithmetic.dtype)
@@ -135,7 +146,7 @@ class GpuArrays:
 
     def matrix(self, code: NodeCode, product: Product) -> Tensor:
         """The matrix of an edge, [P, rows, gates * N], made ready for products; one of tokens for taking rows."""
-        gates = len(product.pairs) + len(product.reset_pairs)
+        gates = product.num_gates
         if self.reads_tokens(product):
             return self._padded(product.name, "tokens", self.program.state[product.part], gates, code, torch.float32)
         rows = padded(code.units) if product.has_projection else self.program.widths[product.part]
@@ -166,6 +177,15 @@ class GpuArrays:
                 wide = torch.zeros(self.P, rows, gates, width, dtype=dtype, device=self.device)
                 wide[:, : found.shape[1], :, : code.units] = found.view(self.P, -1, gates, code.units)
                 self._ready[kind, name] = wide.view(self.P, rows, gates * width)
+        return self._ready[kind, name]
+
+    def prepared(self, kind: str, name: str, matrix: Tensor) -> Tensor:
+        """A matrix as kernels want it: turned over, and where factors are taken apart the one or the other part."""
+        if (kind, name) not in self._ready:
+            found = matrix.mT.contiguous() if kind.startswith("turned") else matrix
+            if kind.endswith(("high", "low")):
+                found = high_part(found if kind.endswith("high") else found - high_part(found))
+            self._ready[kind, name] = found
         return self._ready[kind, name]
 
     def is_relu(self, code: NodeCode) -> Tensor:

@@ -10,11 +10,12 @@ from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.formulas import names_read
-from rnnlab.engine.gpu.hoisted import functions, operands, runs
+from rnnlab.engine.gpu.hoisted import functions, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.nodes import NodeCode, Part, Product
+from rnnlab.engine.gpu.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
+from rnnlab.engine.gpu.resident import has_far, step_of
 from rnnlab.graph.elements import NodeKey
 
 
@@ -29,7 +30,11 @@ class GpuBackward:
     def __init__(self, arrays: GpuArrays, *, with_inputs: bool) -> None:
         self.arrays, self.program, self.plan = arrays, arrays.program, arrays.plan
         self.dvalues: dict[Part, Tensor] = {}  # float32, made when the first gradient arrives
+        self.before: dict[Part, Tensor] = {}  # of the last value before the sequence, [P, B, N]
         self.dprojected: dict[EdgeSpec, Tensor] = {}
+        self.fused = {
+            product.edge for number in range(len(self.plan.components)) for _, product in self.program.readers(number)
+        }
         self.wanted = frozenset(part for part in arrays.values if self._is_wanted(part, with_inputs))
 
     def _is_wanted(self, part: Part, with_inputs: bool) -> bool:
@@ -65,13 +70,22 @@ class GpuBackward:
         component = self.plan.components[number]
         codes = self.program.codes_of(component)
         if not component.is_hoisted:
-            kernel = self.program.backward_kernel(number, self.arrays.shared, self.wanted)
+            given = self._given(number, codes)
+            kernel = self.program.backward_kernel(number, self.arrays.shared, self.wanted, given)
             launch(self.arrays, kernel, number, self._arguments(), backward=True)
         elif codes:
             self._hoisted(codes[0])
         for code in codes:
             self._external(code)
             self._parameters(code, gradients)
+
+    def _given(self, number: int, codes: list[NodeCode]) -> frozenset[Part]:
+        """The parts of a component for which gradients lie in memory, or will: a resident one may need none."""
+        own = [(code.key[0], part) for code in codes for part in code.parts]
+        if not self.program.is_resident(number) or has_far(codes[0], step_of(self.plan.components[number])):
+            for part in own:
+                self._gradient(part)
+        return frozenset(part for part in own if part in self.dvalues)
 
     def input_gradients(self) -> dict[str, Tensor]:
         """By name, [P, T, B, N]."""
@@ -84,7 +98,12 @@ class GpuBackward:
         return {part: self._own(part, -depth, 0) for part, depth in kept.items()}
 
     def _own(self, part: Part, start: int, stop: int) -> Tensor:
-        rows = self.arrays.rows({part: self._gradient(part)}, part, start, stop)
+        if part in self.dvalues or part not in self.before:
+            rows = self.arrays.rows({part: self._gradient(part)}, part, start, stop)
+        else:
+            rows = torch.zeros(self.arrays.P, stop - start, *self._shape(part)[2:], device=self.arrays.device)
+        if part in self.before and stop == 0:  # what a resident kernel kept to itself
+            rows[:, -1] += self.before.pop(part)
         return rows[..., : self.program.state[part]]
 
     # --------------------------------------------------------------------------------------------- gradients of states
@@ -121,6 +140,11 @@ class GpuBackward:
                     return self._gradient(of)
                 case "dprojected":
                     return self.dprojected[of]
+                case "dbefore":
+                    new = torch.empty(arrays.P, arrays.B, self.program.widths[of], device=arrays.device)
+                    if self.plan.histories.get(of):  # where time runs backward it is the gradient of nothing
+                        self.before[of] = new
+                    return new
                 case "late" | "dreset":
                     width = padded(codes[of].units) * (codes[of].num_gates if kind == "late" else 1)
                     return torch.empty(arrays.P, arrays.B, width, device=arrays.device)
@@ -190,6 +214,8 @@ class GpuBackward:
         arrays, width = self.arrays, padded(code.units)
         dgates = arrays.gates[code.key][:, : len(arrays.times(code.key))]
         for each in code.external:
+            if each.edge in self.fused:
+                continue
             if not arrays.reads_tokens(each) and (each.has_projection or each.part in self.wanted):
                 matrix = arrays.matrix(code, each)
                 for mine, theirs in runs(each.pairs, width):
@@ -220,13 +246,15 @@ class GpuBackward:
         arrays, width, units = self.arrays, padded(code.units), code.units
         times = len(arrays.times(code.key))
         dgates = arrays.gates[code.key][:, :times]
-        sums = dgates.sum((1, 2), dtype=torch.float32).view(arrays.P, code.num_gates, width)
-        _accumulate(gradients, code.bias, sums[..., :units].reshape(arrays.P, -1))
+        sums: Tensor | None = None  # of the gradients of the gates
         for each in code.products:
-            gates = len(each.pairs) + len(each.reset_pairs)
+            gates = each.num_gates
             found = torch.empty_like(arrays.matrix(code, each), dtype=torch.float32)
+            source = arrays.source(each) if arrays.reads_tokens(each) else arrays.source_factor(each)
             for mine, theirs in runs(each.pairs, width):
-                found[..., mine] = self._matrix_gradient(arrays.source(each), dgates[..., theirs], found.shape[1])
+                found[..., mine] = self._matrix_gradient(source, dgates[..., theirs], found.shape[1])
+            if not each.has_projection and each.pairs == _every(code) and self.program.has_ones(each.part):
+                sums = found[:, self.program.state[each.part]]
             for mine, theirs in runs(each.reset_pairs, width):
                 reset = arrays.resets[code.key][:, :times]
                 found[..., mine] = self._matrix_gradient(reset, dgates[..., theirs], found.shape[1])
@@ -235,6 +263,10 @@ class GpuBackward:
             _accumulate(gradients, each.name, wide[:, :rows, :, :units].reshape(arrays.P, rows, -1))
             if each.has_projection:
                 self._projection(code, each, gradients)
+        if sums is None:
+            sums = dgates.sum((1, 2), dtype=torch.float32)
+        sums = sums.view(arrays.P, code.num_gates, width)
+        _accumulate(gradients, code.bias, sums[..., :units].reshape(arrays.P, -1))
 
     def _projection(self, code: NodeCode, each: Product, gradients: dict[str, Tensor]) -> None:
         arrays, name, units = self.arrays, f"{each.name} projection", code.units
@@ -256,8 +288,13 @@ class GpuBackward:
         for part, before in self.plan.histories.items():
             for time in range(-before, 0) if self.arrays.state is None else ():
                 name = self.arrays.initial_name(part, time)
-                if name is not None and part in self.dvalues:
+                if name is not None and (part in self.dvalues or part in self.before):
                     _accumulate(gradients, name, self._own(part, time, time + 1)[:, 0].sum(1))
+
+
+def _every(code: NodeCode) -> Pairs:
+    """All gates of a node, each fed by its own gate of a matrix."""
+    return tuple((gate, gate) for gate in range(code.num_gates))
 
 
 def _token_gradients(tokens: Tensor, change: Tensor, rows: int) -> Tensor:

@@ -20,6 +20,8 @@ class KernelText(NamedTuple):
 
     source: str
     arguments: tuple[Argument, ...]
+    num_stages: int  # how many steps of its product loops are on their way at a time
+    num_warps: int  # of 32 threads each
 
 
 def cache_folder() -> Path:

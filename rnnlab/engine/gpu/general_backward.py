@@ -8,19 +8,17 @@ from collections.abc import Mapping, Sequence
 
 from rnnlab.architecture.expressions import Expression
 from rnnlab.engine.gpu.compiled import KernelText
-from rnnlab.engine.gpu.formulas import write_formulas
-from rnnlab.engine.gpu.general_forward import load_inputs, moments_loop, nonlinearity
-from rnnlab.engine.gpu.layout import padded, tile
-from rnnlab.engine.gpu.nodes import NodeCode, Part, Product
+from rnnlab.engine.gpu.formulas import names_read, write_formulas
+from rnnlab.engine.gpu.general_forward import load_inputs, moments, nonlinearity
+from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.gpu.writer import Place, Writer
 
 
 def general_backward(writer: Writer, codes: Sequence[NodeCode], wanted: frozenset[Part]) -> KernelText:
     """The kernel of the nodes of a component; only the `wanted` parts gather gradients."""
-    with moments_loop(writer):
-        for number, code in enumerate(codes):
-            with writer.block(f"if node == {number}:"):
-                _Node(writer, code, wanted).write()
+    for code in moments(writer, codes, backward=True):
+        _Node(writer, code, wanted).write()
     return writer.text()
 
 
@@ -38,9 +36,8 @@ class _Node:
         for product in code.internal:
             if product.pairs:
                 target = self._dsource(product)
-                left = [(writer.gates(code).at(theirs * self.width), mine) for mine, theirs in product.pairs]
-                num_gates = len(product.pairs) + len(product.reset_pairs)
-                self._multiply(target, left, product.name, num_gates * self.width, is_added=True)
+                left = self._columns(writer.gates(code), product.pairs)
+                self._multiply(target, left, product.name, product.num_gates * self.width, is_added=True)
                 writer.barrier()
             if product.has_projection:
                 target = writer.value(product.part, product.edge.delay, "dvalues")
@@ -52,7 +49,7 @@ class _Node:
         """The gates of the second product come first, and beside the gates, which are still to be read."""
         writer, code = self.writer, self.code
         late = writer.per_row("late", code.key, code.num_gates * self.width)
-        size = tile(self.width, 64)
+        size = self._tile_of(outputs)
         with writer.columns(self.width, size):
             inputs: dict[str, str] = {}
             self._load(outputs, inputs, size)
@@ -60,21 +57,20 @@ class _Node:
             writer.add(*lines)
             for name, variable in found.items():
                 gate = code.program.gates.index(name.removeprefix("d gate "))
-                writer.store(late.at(gate * self.width), self._as_tile(variable, size))
+                writer.store(late.at(gate * self.width, self.width), self._as_tile(variable, size))
         writer.barrier()
         target, is_added = writer.per_row("dreset", code.key, self.width), False
         for product in code.products:
             if product.reset_pairs:
-                left = [(late.at(theirs * self.width), mine) for mine, theirs in product.reset_pairs]
-                num_gates = len(product.pairs) + len(product.reset_pairs)
-                self._multiply(target, left, product.name, num_gates * self.width, is_added=is_added)
+                left = self._columns(late, product.reset_pairs)
+                self._multiply(target, left, product.name, product.num_gates * self.width, is_added=is_added)
                 is_added = True
                 writer.barrier()
 
     def _formulas(self, outputs: Mapping[str, Expression]) -> None:
         """From the gradient of the new state to those of the gates and of all that the formulas read."""
         writer, code = self.writer, self.code
-        size = tile(self.width, 64)
+        size = self._tile_of(outputs)
         with writer.columns(self.width, size):
             inputs: dict[str, str] = {}
             self._load(outputs, inputs, size)
@@ -84,11 +80,14 @@ class _Node:
             for name, variable in found.items():
                 if name.startswith("d gate "):
                     gate = code.program.gates.index(name.removeprefix("d gate "))
-                    writer.store(writer.gates(code).at(gate * self.width), self._as_tile(variable, size))
+                    writer.store(writer.gates(code).at(gate * self.width, self.width), self._as_tile(variable, size))
                 elif name != "d reset" and (place := self._gathered(name)) is not None:
                     sums.setdefault(place.start, (place, []))[1].append(variable)
             for place, variables in sums.values():
                 writer.store(place, f"{writer.load(place)} + {' + '.join(variables)}")
+
+    def _tile_of(self, outputs: Mapping[str, Expression]) -> int:
+        return self.writer.tile_of(self.width, 0, len(names_read(outputs)) + len(outputs))
 
     def _load(self, outputs: Mapping[str, Expression], inputs: dict[str, str], size: int) -> None:
         writer, code = self.writer, self.code
@@ -128,22 +127,22 @@ class _Node:
             return self.writer.per_time("dprojected", product.edge, self.width)
         return self.writer.value(product.part, product.edge.delay, "dvalues")
 
+    def _columns(self, gates: Place, pairs: Pairs) -> list[tuple[Place, int]]:
+        """Neighbouring gates, and the column of the matrix at which theirs begin."""
+        found = runs(pairs, self.width)
+        return [(gates.at(theirs.start, theirs.stop - theirs.start), mine.start) for mine, theirs in found]
+
     def _multiply(
         self, target: Place, left: Sequence[tuple[Place, int]], name: str, columns: int, *, is_added: bool
     ) -> None:
         """The target's tiles: places times gates of a matrix, turned over."""
         writer = self.writer
-        size = tile(target.width, 128)
-        deep = tile(self.width, 64 if writer.arithmetic.text == "tl.bfloat16" else 32)
-        matrix = writer.matrix(name, target.width, columns)
+        size = writer.tile_of(target.width)
         with writer.columns(target.width, size):
             start = writer.load(target) if is_added else f"tl.zeros((ROWS, {size}), tl.float32)"
             writer.add(f"total = {start}")
-            for place, gate in left:
-                with writer.columns(self.width, deep, "depth", "first_depth"):
-                    pointers = f"{matrix} + (depth + {gate * self.width})[:, None] + (columns * {columns})[None, :]"
-                    factor = writer.load_factor(place, "depth")
-                    writer.add(f"total = {writer.dot(factor, f'tl.load({pointers})', 'total')}")
+            for place, column in left:
+                writer.multiply([("total", column)], place, name, (target.width, columns), size, turned=True)
             writer.store(target, "total")
 
     def _as_tile(self, variable: str, size: int) -> str:

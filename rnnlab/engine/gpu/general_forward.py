@@ -5,34 +5,46 @@ after tile of columns. What one moment stores the next may load, after a barrier
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 from rnnlab.architecture.expressions import Expression
 from rnnlab.engine.gpu.compiled import KernelText
 from rnnlab.engine.gpu.formulas import names_read, needs_choice, write_formulas
-from rnnlab.engine.gpu.layout import padded, tile
+from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.nodes import NodeCode, Product
 from rnnlab.engine.gpu.writer import Place, Writer
 
 
 def general_forward(writer: Writer, codes: Sequence[NodeCode]) -> KernelText:
     """The kernel of the nodes of a component."""
-    with moments_loop(writer):
-        for number, code in enumerate(codes):
-            with writer.block(f"if node == {number}:"):
-                _node(writer, code)
-                writer.barrier()
+    for code in moments(writer, codes, backward=False):
+        _node(writer, code)
+        writer.barrier()
     return writer.text()
 
 
-@contextmanager
-def moments_loop(writer: Writer) -> Iterator[None]:
-    """Lines for each moment in turn."""
-    moments = writer.array("moments", None, "0")
+def moments(writer: Writer, codes: Sequence[NodeCode], *, backward: bool) -> Iterator[NodeCode]:
+    """Each node in turn: what is written then are the lines for its moments, inside the loop over all of them.
+
+    The moments of one node alone are the times themselves; those of several are read from memory, each while the one
+    before it runs.
+    """
     writer.add("is_relu = False")
+    if len(codes) == 1 and writer.plan.architecture.period == 1:
+        component = writer.plan.components[writer.plan.component_of[codes[0].key]]
+        is_falling = component.is_backward != backward
+        with writer.block("for number in range(num_moments):"):
+            writer.add("time = T - 1 - number" if is_falling else "time = number + (T - T)")
+            yield codes[0]
+        return
+    array = writer.array("moments", None, "0")
+    writer.add(f"next_node = tl.load({array})", f"next_time = tl.load({array} + 1)")
     with writer.block("for number in range(num_moments):"):
-        writer.add(f"node = tl.load({moments} + 2 * number)", f"time = tl.load({moments} + 2 * number + 1)")
-        yield
+        writer.add("node = next_node", "time = next_time")
+        writer.add("place = 2 * tl.minimum(number + 1, num_moments - 1)")
+        writer.add(f"next_node = tl.load({array} + place)", f"next_time = tl.load({array} + place + 1)")
+        for number, code in enumerate(codes):
+            with writer.block(f"if node == {number}:"):
+                yield code
 
 
 def _node(writer: Writer, code: NodeCode) -> None:
@@ -53,13 +65,13 @@ def _node(writer: Writer, code: NodeCode) -> None:
 def _project(writer: Writer, code: NodeCode, product: Product) -> None:
     """Bring a depth input to its node's width."""
     width = padded(code.units)
-    size = tile(width, 128)
+    size = writer.tile_of(width)
     place = writer.value(product.part, product.edge.delay)
     name = f"{product.name} projection"
     bias = writer.array("bias", f"{name} bias", str(width))
     with writer.columns(width, size):
-        writer.add(f"sum0 = tl.broadcast_to(tl.load({bias} + columns)[None, :], (ROWS, {size}))")
-        _multiply(writer, place, name, width, [(0, "sum0")], width)
+        writer.add(f"sum0 = {writer.load_vector(bias, size)}")
+        writer.multiply([("sum0", 0)], place, name, (place.width, width), size, turned=False)
         writer.store(writer.per_time("projected", product.edge, width), "sum0")
 
 
@@ -73,44 +85,34 @@ def _stage(
 ) -> None:
     """Sums of products into the fresh gates, and formulas over them."""
     width = padded(code.units)
-    size = tile(width, 128 if len(fresh) <= 2 else 64)
     names = code.program.gates
+    fed = [gate for gate in fresh if any(gate == theirs for each in code.external for _, theirs in each.pairs)]
+    read = {name for name in names_read(outputs) if not name.startswith("bias ")}
+    num_others = len(fed) + len(read - {f"gate {names[gate]}" for gate in fresh})
+    size = writer.tile_of(width, len(fresh), num_others)
     with writer.columns(width, size):
-        for gate in fresh:
-            if any(gate == theirs for product in code.external for _, theirs in product.pairs):
-                writer.add(f"sum{gate} = {writer.load(writer.gates(code).at(gate * width))}")
-            else:
-                writer.add(f"sum{gate} = tl.zeros((ROWS, {size}), tl.float32)")
-        for product in code.internal:
-            sums = [(mine, f"sum{theirs}") for mine, theirs in product.pairs if theirs in fresh]
-            if sums:
-                num_gates = len(product.pairs) + len(product.reset_pairs)
-                _multiply(writer, writer.source(code, product), product.name, num_gates * width, sums, width)
-        for product in code.products if has_second_product else ():
-            sums = [(mine, f"sum{theirs}") for mine, theirs in product.reset_pairs]
-            if sums:
-                num_gates = len(product.pairs) + len(product.reset_pairs)
-                place = writer.per_time("reset", code.key, width)
-                _multiply(writer, place, product.name, num_gates * width, sums, width)
+        # all that comes from memory is asked for before the products, so that it is there after them
+        for gate in fed:
+            writer.add(f"given{gate} = {writer.load(writer.gates(code).at(gate * width, width))}")
         inputs = {f"gate {names[gate]}": f"sum{gate}" for gate in fresh}
         load_inputs(writer, code, outputs, inputs, size)
+        for gate in fresh:
+            writer.add(f"sum{gate} = tl.zeros((ROWS, {size}), tl.float32)")
+        for product in code.internal:
+            sums = [(f"sum{theirs}", mine * width) for mine, theirs in product.pairs if theirs in fresh]
+            if sums:
+                place = writer.source(code, product)
+                writer.multiply(sums, place, product.name, (place.width, product.num_gates * width), size, turned=False)
+        for product in code.products if has_second_product else ():
+            sums = [(f"sum{theirs}", mine * width) for mine, theirs in product.reset_pairs]
+            if sums:
+                place = writer.per_time("reset", code.key, width)
+                writer.multiply(sums, place, product.name, (width, product.num_gates * width), size, turned=False)
+        writer.add(*(f"sum{gate} += given{gate}" for gate in fed))
         lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e")
         writer.add(*lines)
         for name, variable in found.items():
             _store(writer, code, name, variable)
-
-
-def _multiply(
-    writer: Writer, place: Place, name: str, columns: int, sums: Sequence[tuple[int, str]], width: int
-) -> None:
-    """Add a place times some gates of a matrix, `columns` wide, to the sums of a tile of columns."""
-    size = tile(place.width, 64 if writer.arithmetic.text == "tl.bfloat16" else 32)
-    matrix = writer.matrix(name, place.width, columns)
-    with writer.columns(place.width, size, "depth", "first_depth"):
-        writer.add(f"left = {writer.load_factor(place, 'depth')}")
-        for gate, total in sums:
-            pointers = f"{matrix} + (depth * {columns})[:, None] + (columns + {gate * width})[None, :]"
-            writer.add(f"{total} = {writer.dot('left', f'tl.load({pointers})', total)}")
 
 
 def load_inputs(
@@ -121,7 +123,7 @@ def load_inputs(
         if name.startswith("bias "):
             bias = writer.array("bias", code.bias, str(code.num_gates * padded(code.units)))
             column = code.program.gates.index(name.removeprefix("bias ")) * padded(code.units)
-            writer.add(f"i{number} = tl.broadcast_to(tl.load({bias} + {column} + columns)[None, :], (ROWS, {size}))")
+            writer.add(f"i{number} = {writer.load_vector(f'{bias} + {column}', size)}")
         else:
             writer.add(f"i{number} = {writer.load(operand(writer, code, name))}")
         inputs[name] = f"i{number}"
@@ -137,7 +139,7 @@ def operand(writer: Writer, code: NodeCode, name: str) -> Place:
         case "gate":
             if code.gate_is_state:
                 return writer.value((code.key[0], code.first_part), 0)
-            return writer.gates(code).at(code.program.gates.index(rest) * width)
+            return writer.gates(code).at(code.program.gates.index(rest) * width, width)
         case "carried":
             part, _, number = rest.rpartition(" ")
             return writer.edge_source(code.carries[int(number)], part)

@@ -1,6 +1,6 @@
 """Work over all times at once: products from other components, and nodes outside of all cycles."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -9,24 +9,8 @@ from rnnlab.architecture.expressions import Expression, evaluate
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.nodes import NodeCode, Pairs, Product
+from rnnlab.engine.gpu.nodes import NodeCode, Product, runs
 from rnnlab.engine.gpu.products import flat, product, product_into
-
-
-def runs(pairs: Pairs, width: int) -> Iterator[tuple[slice, slice]]:
-    """Columns of a matrix and of the gates that they feed, neighbours joined.
-
-    >>> list(runs(((0, 1), (1, 2), (2, 4)), 10))
-    [(slice(0, 20, None), slice(10, 30, None)), (slice(20, 30, None), slice(40, 50, None))]
-    """
-    joined: list[list[int]] = []  # first gate of the matrix, first of the node, how many
-    for mine, theirs in pairs:
-        if joined and joined[-1][0] + joined[-1][2] == mine and joined[-1][1] + joined[-1][2] == theirs:
-            joined[-1][2] += 1
-        else:
-            joined.append([mine, theirs, 1])
-    for mine, theirs, count in joined:
-        yield slice(mine * width, (mine + count) * width), slice(theirs * width, (theirs + count) * width)
 
 
 def external_products(arrays: GpuArrays, code: NodeCode) -> None:
@@ -47,11 +31,11 @@ def external_products(arrays: GpuArrays, code: NodeCode) -> None:
             if arrays.reads_tokens(each):
                 found = taken(matrix[..., mine], arrays.source(each))
             elif not fed & written:
-                product_into(flat(out), flat(arrays.factor(arrays.source(each))), matrix[..., mine])
+                product_into(flat(out), flat(arrays.source_factor(each)), matrix[..., mine])
                 written |= fed
                 continue
             else:
-                found = product(flat(arrays.factor(arrays.source(each))), matrix[..., mine]).view(out.shape)
+                found = product(flat(arrays.source_factor(each)), matrix[..., mine]).view(out.shape)
             for part in [theirs] if fed <= written or not fed & written else _split(theirs, padded(code.units)):
                 inside = found[..., part.start - theirs.start : part.stop - theirs.start]
                 if part.start in written:
@@ -78,7 +62,7 @@ def _project(arrays: GpuArrays, code: NodeCode, each: Product) -> None:
     if each.part[0] in arrays.program.tokens:
         found = taken(matrix, value)
     else:
-        found = product(flat(arrays.factor(value)), matrix).view(*value.shape[:3], -1)
+        found = product(flat(arrays.factor(value)), matrix).view(*value.shape[:3], matrix.shape[2])
     arrays.projected[each.edge][:, : value.shape[1]] = found + bias[:, None, None]
 
 

@@ -40,7 +40,8 @@ def launch(
     tensors = [moments if argument.kind == "moments" else find(argument) for argument in kernel.text.arguments]
     rows = batch_tile(arrays.P, arrays.B, _processors(arrays.device))
     grid = (arrays.P, -(-arrays.B // rows))
-    kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), ROWS=rows, num_warps=8, num_stages=2)
+    options = {"ROWS": rows, "num_warps": kernel.text.num_warps, "num_stages": kernel.text.num_stages}
+    kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), **options)
 
 
 @lru_cache(maxsize=8)
@@ -66,9 +67,10 @@ def forward_arguments(arrays: GpuArrays) -> Callable[[Argument], Tensor]:
                 return arrays.projected[of]
             case "relu":
                 return arrays.is_relu(codes[of])
-            case "matrix":
+            case _ if kind.startswith(("matrix", "turned")):
                 code, product, is_projection = uses[of]
-                return arrays.projection(code, product) if is_projection else arrays.matrix(code, product)
+                matrix = arrays.projection(code, product) if is_projection else arrays.matrix(code, product)
+                return arrays.prepared(kind, of, matrix)
             case _:
                 assert kind == "bias", kind
                 if of in uses:
@@ -80,7 +82,7 @@ def forward_arguments(arrays: GpuArrays) -> Callable[[Argument], Tensor]:
 
 
 def matrix_uses(arrays: GpuArrays) -> dict[str, tuple[NodeCode, Product, bool]]:
-    """For each matrix, and each bias of a projection, a node and an edge that use it, and whether it is a projection."""
+    """For each matrix, and each bias of a projection, a node and an edge that use it, and whether it projects."""
     found: dict[str, tuple[NodeCode, Product, bool]] = {}
     for code in arrays.program.codes.values():
         for product in code.products:

@@ -14,13 +14,15 @@ class Arithmetic(NamedTuple):
     dtype: torch.dtype  # of what is multiplied
     text: str  # the same for Triton
     input_precision: str  # of Triton's products
+    is_split: bool  # whether factors are taken apart into two numbers of tf32, and three products added up
+    depth: int  # how many rows of a matrix are multiplied at a time
 
 
 ARITHMETIC = {
     # three products of tf32 parts give float32's accuracy at several times its speed
-    "float32": Arithmetic(torch.float32, "tl.float32", "tf32x3"),
-    "tf32": Arithmetic(torch.float32, "tl.float32", "tf32"),
-    "bf16": Arithmetic(torch.bfloat16, "tl.bfloat16", "ieee"),
+    "float32": Arithmetic(torch.float32, "tl.float32", "tf32", True, 32),
+    "tf32": Arithmetic(torch.float32, "tl.float32", "tf32", False, 32),
+    "bf16": Arithmetic(torch.bfloat16, "tl.bfloat16", "ieee", False, 64),
 }
 
 
@@ -35,12 +37,20 @@ def padded(units: int) -> int:
 
 
 def tile(width: int, most: int) -> int:
-    """The largest power of two that divides a padded width, up to `most`.
+    """How many columns are taken at a time: all of a padded width, or `most`; a power of two.
 
-    >>> tile(160, 64), tile(256, 64)
-    (32, 64)
+    Where that does not divide the width the last tile hangs over, and is masked: few tiles are worth more than none of
+    it wasted, for each begins with waiting for memory.
+
+    >>> tile(256, 128), tile(32, 128), tile(160, 256), tile(48, 32)
+    (128, 32, 256, 32)
     """
-    return min(width & -width, most)
+    return min(most, 1 << (width - 1).bit_length())
+
+
+def high_part(numbers: torch.Tensor) -> torch.Tensor:
+    """The part of float32 numbers that tf32 holds, rounded: what is cut off would be off in one direction."""
+    return ((numbers.view(torch.int32) + (1 << 12)) & -(1 << 13)).view(torch.float32)
 
 
 def batch_tile(members: int, batch: int, processors: int) -> int:

@@ -1,6 +1,6 @@
 """A plan made ready for the GPU: for each node what it multiplies, and which of its gates the products feed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from rnnlab.architecture.architecture import Architecture
@@ -25,6 +25,11 @@ class Product(NamedTuple):
     pairs: Pairs
     reset_pairs: Pairs  # the same for the second product
     has_projection: bool
+
+    @property
+    def num_gates(self) -> int:
+        """How many gates its matrix has columns for."""
+        return len(self.pairs) + len(self.reset_pairs)
 
 
 class NodeCode(NamedTuple):
@@ -108,3 +113,19 @@ def _product(architecture: Architecture, edge: EdgeSpec) -> Product:
         reset_pairs=tuple((fed.index(gate), gates.index(gate)) for gate in late),
         has_projection=architecture.has_projection(edge),
     )
+
+
+def runs(pairs: Pairs, width: int) -> Iterator[tuple[slice, slice]]:
+    """Columns of a matrix and of the gates that they feed, neighbours joined.
+
+    >>> list(runs(((0, 1), (1, 2), (2, 4)), 10))
+    [(slice(0, 20, None), slice(10, 30, None)), (slice(20, 30, None), slice(40, 50, None))]
+    """
+    joined: list[list[int]] = []  # first gate of the matrix, first of the node, how many
+    for mine, theirs in pairs:
+        if joined and joined[-1][0] + joined[-1][2] == mine and joined[-1][1] + joined[-1][2] == theirs:
+            joined[-1][2] += 1
+        else:
+            joined.append([mine, theirs, 1])
+    for mine, theirs, count in joined:
+        yield slice(mine * width, (mine + count) * width), slice(theirs * width, (theirs + count) * width)

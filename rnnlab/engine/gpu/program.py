@@ -1,8 +1,8 @@
 """A plan ready to run on the GPU: its nodes, how their numbers are kept, and the kernels of its cyclic components."""
 
 import os
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +13,9 @@ from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
 from rnnlab.engine.gpu.nodes import NodeCode, Part, node_codes
+from rnnlab.engine.gpu.resident import is_resident, step_of
+from rnnlab.engine.gpu.resident_backward import Reader, resident_backward
+from rnnlab.engine.gpu.resident_forward import resident_forward
 from rnnlab.engine.gpu.writer import Writer
 from rnnlab.engine.plan import Component, Plan
 from rnnlab.graph.elements import NodeKey
@@ -28,6 +31,14 @@ class Kernel(NamedTuple):
 def is_interpreted() -> bool:
     """Whether Triton's interpreter stands in for a GPU: kernels then run on the CPU, slowly, for tests."""
     return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@lru_cache(maxsize=1)
+def shared_memory() -> int:
+    """Bytes that a program may have of a multiprocessor's own memory."""
+    if not torch.cuda.is_available():
+        return 232_448  # Hopper's, for the interpreter
+    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).shared_memory_per_block_optin)
 
 
 class GpuProgram:
@@ -77,6 +88,12 @@ class GpuProgram:
                 found.add(code.depth_product.part)
         return found
 
+    def has_ones(self, part: Part) -> bool:
+        """Whether an input has a column of ones beyond its own: a gradient of a bias is then a row of its matrix's."""
+        is_input = any(node.name == part[0] and node.kind == "input" for node in self.architecture.nodes)
+        is_wider = self.widths[part] > self.state[part] and part[0] not in self.tokens
+        return is_input and is_wider and part not in self._carried and self.architecture.period == 1
+
     def storage(self, part: Part) -> torch.dtype:
         """How values of a part are kept: in the dtype of products where nothing else is done with them."""
         return torch.float32 if part in self._carried else self.arithmetic.dtype
@@ -85,25 +102,73 @@ class GpuProgram:
         """The nodes of a component."""
         return [self.codes[key] for key in component.nodes if key in self.codes]
 
+    def is_resident(self, number: int) -> bool:
+        """Whether a component runs with its matrices and last state on the chip."""
+        component = self.plan.components[number]
+        return not component.is_hoisted and is_resident(
+            component, self.codes_of(component), self.architecture.period, self.arithmetic, shared_memory()
+        )
+
     def forward_kernel(self, number: int, shared: frozenset[str]) -> Kernel:
         """The forward kernel of a component by its number; `shared` are inputs that are one for all members."""
-        key = ("forward", number, shared)
-        if key not in self._kernels:
-            text = general_forward(self._writer(shared), self.codes_of(self.plan.components[number]))
-            self._kernels[key] = Kernel(text, compiled(text.source))
-        return self._kernels[key]
+        return self._kernel(("forward", number, shared), lambda: self._forward_text(number, shared))
 
-    def backward_kernel(self, number: int, shared: frozenset[str], wanted: frozenset[Part]) -> Kernel:
-        """The same for the backward pass, in which the `wanted` parts gather gradients."""
-        key = ("backward", number, shared, wanted)
+    def _forward_text(self, number: int, shared: frozenset[str]) -> KernelText:
+        component = self.plan.components[number]
+        codes = self.codes_of(component)
+        if self.is_resident(number):
+            return resident_forward(self._writer(shared), codes[0], step_of(component))
+        return general_forward(self._writer(shared), codes)
+
+    def backward_kernel(
+        self, number: int, shared: frozenset[str], wanted: frozenset[Part], given: frozenset[Part]
+    ) -> Kernel:
+        """The same for the backward pass.
+
+        Args:
+            number: of the component.
+            shared: inputs that are one for all members.
+            wanted: the parts that gather gradients.
+            given: the parts of its nodes for which gradients lie in memory.
+        """
+        key = ("backward", number, shared, wanted, given)
+        return self._kernel(key, lambda: self._backward_text(number, shared, wanted, given))
+
+    def _backward_text(
+        self, number: int, shared: frozenset[str], wanted: frozenset[Part], given: frozenset[Part]
+    ) -> KernelText:
+        component = self.plan.components[number]
+        codes, writer = self.codes_of(component), self._writer(shared)
+        if self.is_resident(number):
+            return resident_backward(writer, codes[0], step_of(component), wanted, given, self.readers(number))
+        return general_backward(writer, codes, wanted)
+
+    def readers(self, number: int) -> tuple[Reader, ...]:
+        """Narrow read-outs of a resident component: the gradients that they send back are multiplied in its kernel."""
+        if not self.is_resident(number):
+            return ()
+        (key,) = self.plan.components[number].nodes
+        return tuple(
+            (code, product)
+            for other, component in enumerate(self.plan.components)
+            if component.is_hoisted and other != number
+            for code in self.codes_of(component)
+            for product in code.external
+            if product.edge.source == key
+            and (product.edge.delay, product.num_gates, product.has_projection) == (0, 1, False)
+            and code.gate_is_state
+            and padded(code.units) in (16, 32, 64)
+        )
+
+    def _kernel(self, key: Any, write: Callable[[], KernelText]) -> Kernel:
         if key not in self._kernels:
-            text = general_backward(self._writer(shared), self.codes_of(self.plan.components[number]), wanted)
+            text = write()
             self._kernels[key] = Kernel(text, compiled(text.source))
         return self._kernels[key]
 
     def _writer(self, shared: frozenset[str]) -> Writer:
         is_fast = self.precision == "bf16" and not is_interpreted()
-        return Writer(self.plan, self.widths, shared, self.arithmetic, is_fast=is_fast)
+        return Writer(self.plan, self.widths, shared, self.arithmetic, is_fast=is_fast, shared_bytes=shared_memory())
 
     def moments(self, number: int, num_steps: int, first_step: int, device: torch.device, *, backward: bool) -> Tensor:
         """The moments of a component, in the order in which they run: number of the node in it, and time."""

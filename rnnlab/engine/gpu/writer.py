@@ -5,53 +5,81 @@ member at one time. Names in the text: `member`, `T`, `B`; `rows`, the sequences
 there are; `time`, the moment at hand.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+
+import torch
 
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.formulas import EXACT_FUNCTIONS, FAST_FUNCTIONS, OTHER_FUNCTIONS
-from rnnlab.engine.gpu.layout import Arithmetic, padded
+from rnnlab.engine.gpu.layout import Arithmetic, padded, tile
 from rnnlab.engine.gpu.nodes import NodeCode, Part, Product
 from rnnlab.engine.plan import Plan
 
 _HEAD = """\
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def high_part(x):
+    return ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)  # what tf32 holds, rounded
 """
 
 
 class Place:
     """A row of columns for each sequence at a time: text of the pointer to its start, and the length of a row."""
 
-    def __init__(self, start: str, width: int, column: int = 0) -> None:
+    def __init__(self, start: str, width: int, column: int = 0, part: int | None = None) -> None:
         self.start, self.width, self.column = start, width, column
+        self.part = width if part is None else part  # how much of the row is meant
 
-    def at(self, column: int) -> "Place":
-        """The same from a column on."""
-        return Place(self.start, self.width, self.column + column)
+    def at(self, column: int, part: int) -> "Place":
+        """So many columns from one on."""
+        return Place(self.start, self.width, self.column + column, part)
 
 
 class Writer:
     """Gathers the lines of one kernel."""
 
     def __init__(
-        self, plan: Plan, widths: dict[Part, int], shared: frozenset[str], arithmetic: Arithmetic, *, is_fast: bool
+        self,
+        plan: Plan,
+        widths: dict[Part, int],
+        shared: frozenset[str],
+        arithmetic: Arithmetic,
+        *,
+        is_fast: bool,
+        shared_bytes: int,
     ) -> None:
-        """Widths of parts as they lie in memory; `shared` are inputs that are one for all members."""
+        """A kernel to be.
+
+        Args:
+            plan: of which it is a part.
+            widths: of parts as they lie in memory.
+            shared: inputs that are one for all members.
+            arithmetic: how it multiplies.
+            is_fast: whether nonlinearities may be off by as much as rounding to bf16.
+            shared_bytes: memory of a multiprocessor that a program may have.
+        """
+        self.shared_bytes = shared_bytes
         self.plan, self.widths, self.shared, self.arithmetic = plan, widths, shared, arithmetic
         self.is_fast = is_fast
         self.arguments: dict[Argument, str] = {}
         self.starts: list[str] = []  # lines that move each array to the member at hand
         self.lines: list[str] = []
         self.indent = 1
+        self.masks: dict[str, str] = {}  # for columns that may hang over, which of them there are
+        self.stage_bytes = 1  # of one step of the deepest product loop
 
     def add(self, *lines: str) -> None:
         """Lines at the present indentation."""
         self.lines += [f"{'    ' * self.indent}{line}" for line in lines]
 
     @contextmanager
-    def block(self, head: str) -> Iterator[None]:
+    def block(self, head: str) -> Generator[None]:
         """Lines under a head that ends in a colon."""
         self.add(head)
         self.indent += 1
@@ -59,15 +87,21 @@ class Writer:
         self.indent -= 1
 
     @contextmanager
-    def columns(self, width: int, size: int, name: str = "columns", first: str = "first_column") -> Iterator[None]:
+    def columns(self, width: int, size: int, name: str = "columns", first: str = "first_column") -> Generator[None]:
         """Lines for tile after tile of columns."""
-        if width == size:
-            self.add(f"{name} = tl.arange(0, {size})")
-            yield
-            return
+        self.masks.pop(name, None)
+        if width % size:
+            self.masks[name] = f"({name} < {width})"
+        # a loop even where there is one tile: what is named inside may then have another shape elsewhere
         with self.block(f"for {first} in range(0, {width}, {size}):"):
             self.add(f"{name} = {first} + tl.arange(0, {size})")
             yield
+
+    def tile_of(self, width: int, num_sums: int = 1, num_others: int = 0) -> int:
+        """How many columns to take at a time where so many sums of them and other tiles are at hand."""
+        # [64, 256] of float32 are a quarter of all registers; others are there for a while, and often of 16 bits
+        most = (200 if self.arithmetic.is_split else 420) / (num_sums + num_others / 2)
+        return tile(width, max(16, min(256, 1 << int(math.log2(most)))))
 
     # ------------------------------------------------------------------------------------------------------- arrays
 
@@ -112,9 +146,57 @@ class Writer:
         """A part of the state at an edge's source."""
         return self.value((edge.source[0], part), edge.delay, kind)
 
-    def matrix(self, name: str, rows: int, columns: int) -> str:
-        """A matrix of the member at hand, made ready for products."""
-        return self.array("matrix", name, f"{rows * columns}")
+    def multiply(
+        self, sums: Sequence[tuple[str, int]], place: Place, name: str, shape: tuple[int, int], size: int, turned: bool
+    ) -> None:
+        """Add a place times parts of a matrix to sums, [ROWS, size], at the present `columns`.
+
+        Args:
+            sums: each with the row (turned) or column of the matrix at which its part begins.
+            place: what is multiplied, as wide as the part is high.
+            name: the matrix.
+            shape: its rows and columns in memory.
+            size: of the tile of columns.
+            turned: whether the place meets the matrix's columns, not its rows.
+        """
+        rows, columns = shape
+        deep = tile(place.part, self.arithmetic.depth)
+        # matrix units take float32 only with the numbers that are added up side by side
+        flips = not turned and self.arithmetic.dtype == torch.float32
+        parts = ("_high", "_low") if self.arithmetic.is_split else ("",)
+        kinds = [f"{'turned' if flips else 'matrix'}{part}" for part in parts]
+        arrays = [self.array(kind, name, f"{rows * columns}") for kind in kinds]
+        itemsize = self.arithmetic.dtype.itemsize
+        self.stage_bytes = max(self.stage_bytes, deep * (64 + len(sums) * len(arrays) * size) * itemsize)
+        with self.columns(place.part, deep, "depth", "first_depth"):
+            self.add(f"left = {self.load_factor(place, 'depth')}")
+            if self.arithmetic.is_split:
+                self.add("left_high = high_part(left)", "left_low = high_part(left - left_high)")
+            for total, start in sums:
+                if turned:
+                    offsets = f"(depth + {start})[:, None] + (columns * {columns})[None, :]"
+                elif flips:
+                    offsets = f"depth[:, None] + ((columns + {start}) * {rows})[None, :]"
+                else:
+                    offsets = f"(depth * {columns})[:, None] + (columns + {start})[None, :]"
+                self._add_products(total, [f"tl.load({array} + {offsets}{self._matrix_mask()})" for array in arrays])
+
+    def _matrix_mask(self) -> str:
+        axes = {"depth": "[:, None]", "columns": "[None, :]"}
+        masks = [self.masks[name] + axis for name, axis in axes.items() if name in self.masks]
+        return f", mask={' & '.join(masks)}, other=0.0" if masks else ""
+
+    def _add_products(self, total: str, parts: Sequence[str]) -> None:
+        option = f'input_precision="{self.arithmetic.input_precision}"'
+        if not self.arithmetic.is_split:
+            self.add(f"{total} = tl.dot(left, {parts[0]}, {total}, {option})")
+            return
+        self.add(
+            f"right = {parts[0]}",
+            f"{total} = tl.dot(left_low, right, {total}, {option})",
+            f"{total} = tl.dot(left_high, {parts[1]}, {total}, {option})",
+            f"{total} = tl.dot(left_high, right, {total}, {option})",
+        )
 
     # -------------------------------------------------------------------------------------------------------- tiles
 
@@ -127,11 +209,14 @@ class Writer:
         return f"{self._tile(place, columns)}.to({self.arithmetic.text})"
 
     def _tile(self, place: Place, columns: str) -> str:
-        return f"tl.load({self._pointers(place, columns)}, mask=live[:, None], other=0.0)"
+        return f"tl.load({self._pointers(place, columns)}, mask={self._mask(columns)}, other=0.0)"
+
+    def _mask(self, columns: str) -> str:
+        return f"live[:, None] & {self.masks[columns]}[None, :]" if columns in self.masks else "live[:, None]"
 
     def store(self, place: Place, value: str, columns: str = "columns") -> None:
         """Write a tile."""
-        self.add(f"tl.store({self._pointers(place, columns)}, {value}, mask=live[:, None])")
+        self.add(f"tl.store({self._pointers(place, columns)}, {value}, mask={self._mask(columns)})")
 
     def _pointers(self, place: Place, columns: str) -> str:
         moved = f" + {place.column}" if place.column else ""
@@ -141,12 +226,16 @@ class Writer:
         """What was stored before may be loaded after."""
         self.add("tl.debug_barrier()")
 
-    def dot(self, left: str, right: str, total: str) -> str:
-        """Text of a product added to a sum."""
-        return f'tl.dot({left}, {right}, {total}, input_precision="{self.arithmetic.input_precision}")'
+    def load_vector(self, array: str, size: int) -> str:
+        """Text of a tile that is the same for all sequences."""
+        mask = f", mask={self.masks['columns']}, other=0.0" if "columns" in self.masks else ""
+        return f"tl.broadcast_to(tl.load({array} + columns{mask})[None, :], (ROWS, {size}))"
 
-    def text(self, constants: str = "") -> KernelText:
-        """The whole kernel."""
+    def text(self, num_stages: int | None = None, num_warps: int = 8) -> KernelText:
+        """The whole kernel; without a number of stages its product loops have as many as fit.
+
+        Eight warps are two groups of four that share a product of the matrix units.
+        """
         numbers = ("T", "B", "num_moments")
         arguments = ", ".join((*self.arguments.values(), *numbers, "ROWS: tl.constexpr"))
         return KernelText(
@@ -157,4 +246,6 @@ class Writer:
             "    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)\n"
             "    live = rows < B\n" + "".join(f"    {line}\n" for line in self.starts) + "\n".join(self.lines) + "\n",
             tuple(self.arguments),
+            num_stages or max(1, min(4, int(0.88 * self.shared_bytes) // self.stage_bytes)),
+            num_warps,
         )

@@ -1,7 +1,7 @@
 """The gpu path computes what the reference does: outputs, final state and every gradient.
 
-On a machine with a GPU the kernels run there; without one Triton's interpreter runs them where it is installed and asked
-for (TRITON_INTERPRET=1), and otherwise the tests are skipped.
+On a machine with a GPU the kernels run there; without one Triton's interpreter runs them where it is installed and
+asked for (TRITON_INTERPRET=1), and otherwise the tests are skipped.
 """
 
 import os
@@ -34,6 +34,8 @@ pytestmark = [
 
 MIXED = ("tanh", "relu", "tanh")
 SIZES = {"input_size": 3, "output_size": 2}
+SMOOTH = ("sh:tanh", "sh:lstm", "td:gru", "sh:gru", "sh:mgu", "skip-3:ugrnn", "st:gru-cudnn", "mongia-d:lstm")
+CONTINUED = ("td:lstm", "skip-3:gru", "mongia-d:lstm", "special-4:ugrnn", "section45-2-3:lstm-edges", "sh:tanh")
 TURNS = (1, 2, 5) if IS_INTERPRETED else (1, 63, 4, 65)
 
 
@@ -77,15 +79,17 @@ def test_odd_widths_and_batches_agree(cell: str, units: int) -> None:
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
-@pytest.mark.parametrize("name", ["sh:tanh", "sh:lstm", "td:gru", "sh:gru", "stack-2:intersection", "mongia-d:lstm"])
+@pytest.mark.parametrize("name", SMOOTH)
 def test_precisions_agree(name: str, precision: str) -> None:
-    network = architecture(name, **SIZES, units=20)
-    compare(network, device=DEVICE, num_steps=6, population=3, precisions=[precision])
+    if IS_INTERPRETED and precision == "bf16":
+        pytest.skip("Triton's interpreter multiplies the bits of bf16 numbers")
+    """Without relu, whose slope jumps where rounding errors reach; one width on the chip, one streamed."""
+    for units in (20,) if IS_INTERPRETED else (20, 150):
+        network = architecture(name, **SIZES, units=units)
+        compare(network, device=DEVICE, num_steps=6, population=3, batch_size=19, precisions=[precision])
 
 
-@pytest.mark.parametrize(
-    "name", ["td:lstm", "skip-3:gru", "mongia-d:lstm", "special-4:ugrnn", "section45-2-3:lstm-edges", "sh:tanh"]
-)
+@pytest.mark.parametrize("name", CONTINUED)
 @pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (2, 1), (7, 5)])
 def test_continued_sequences_agree(name: str, steps_before: int, num_steps: int) -> None:
     network = architecture(name, **SIZES, units=3)
@@ -133,18 +137,20 @@ def test_a_broken_kernel_fails(monkeypatch: pytest.MonkeyPatch, name: str, old: 
     from rnnlab.engine import model
 
     compiled = program.compiled
+    changed = []
 
     def broken(source: str):
         body = source.index("def kernel")
-        assert old in source[body:]
+        changed.append(old in source[body:])
         return compiled(source[:body] + source[body:].replace(old, new))
 
     model._gpu_program.cache_clear()
     monkeypatch.setattr(program, "compiled", broken)
     network = architecture(name, **SIZES, units=3)
-    for precision in TOLERANCES:
+    for precision in ("float32", "tf32") if IS_INTERPRETED else TOLERANCES:
         with pytest.raises(DifferenceError):
             compare(network, device=DEVICE, num_steps=4, precisions=[precision])
+    assert any(changed)
     model._gpu_program.cache_clear()
 
 
