@@ -42,8 +42,9 @@ def training_memory(plan: Plan, *, population: int = 1, batch: int, steps: int, 
     A node of one phase out of m has T / m steps, rounded up or down, in place of T; its values share one array with
     those of its other phases. Inputs and outputs have one part and outputs one gate. Where a single gate becomes the
     state, as in an output or a plain layer to whose state no identity edge adds, it has no array of its own. Tokens
-    take 8 bytes, every other number `num_bytes`. Left out are packed copies of the matrices, about twice the parameters,
-    what lives for one step or one product only, the outputs as torch gets them, and the arrays of an optimiser.
+    take 8 bytes, every other number `num_bytes`. Left out are packed copies of the matrices (about twice the
+    parameters), what lives for one step or one product only, the outputs as torch gets them, and the arrays of an
+    optimiser.
     """
     architecture = plan.architecture
     each = population * batch
