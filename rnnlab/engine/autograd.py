@@ -10,7 +10,7 @@ from torch import Tensor
 from rnnlab.engine.cpu_arrays import CpuArrays, Shape
 from rnnlab.engine.cpu_backward import backward
 from rnnlab.engine.cpu_forward import forward
-from rnnlab.engine.cpu_program import Part
+from rnnlab.engine.nodes import Part
 from rnnlab.engine.pool import Pool
 from rnnlab.engine.state import State
 from rnnlab.errors import ModelError

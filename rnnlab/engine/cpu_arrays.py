@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.cpu_program import Array, CpuProgram, NodeCode, Part, Product
+from rnnlab.engine.cpu_program import Array, CpuProgram
 from rnnlab.engine.native.runtime import address
+from rnnlab.engine.nodes import NodeCode, Part, Product
 from rnnlab.graph.elements import NodeKey
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class CpuArrays:
         self.projected: dict[EdgeSpec, Array] = {}
         for key, code in program.codes.items():
             room = (self.P, len(self.times(key)), self.B)
-            if code.shares_gates:
+            if code.gate_is_state:
                 self.gates[key] = self.new_state(self.values, code)
             else:
                 self.gates[key] = self.new((*room, code.num_gates * code.units))
@@ -134,14 +135,7 @@ class CpuArrays:
 
     def new_state(self, arrays: Mapping[Part, Array], code: NodeCode, part: str | None = None) -> Array:
         """A part of a node's new state, the first where none is named, at all its times."""
-        if part is None:
-            node = self.architecture.by_key[code.key]
-            part = "" if node.kind == "output" else self.architecture.cell(code.key).ports[0]
-        return self.read(arrays, (code.key[0], part), 0, code.key)
-
-    def depth_product(self, code: NodeCode) -> Product:
-        """The dense edge whose value a +RNN node also uses unchanged."""
-        return next(product for product in code.products if product.edge is code.depth)
+        return self.read(arrays, (code.key[0], code.first_part if part is None else part), 0, code.key)
 
     def outputs(self) -> dict[str, Array]:
         """By name, [P, T, B, N]."""

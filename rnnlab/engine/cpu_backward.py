@@ -7,10 +7,11 @@ import numpy as np
 
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cpu_arrays import CpuArrays
-from rnnlab.engine.cpu_forward import columns, operands
+from rnnlab.engine.cpu_forward import operands
 from rnnlab.engine.cpu_gradients import ParameterGradients
 from rnnlab.engine.cpu_pass import Operand, Pass, runs_ahead
-from rnnlab.engine.cpu_program import Array, NodeCode, Part, Product
+from rnnlab.engine.cpu_program import Array
+from rnnlab.engine.nodes import NodeCode, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
 
 
@@ -48,7 +49,7 @@ class Backward:
                 # of an output that only the caller reads, nobody needs the values any longer
                 self.dvalues[part] = arrays.new(values.shape) if part[0] in read or part[1] else values
         for key, code in arrays.program.codes.items():
-            self.dgates[key] = arrays.new_state(self.dvalues, code) if code.shares_gates else arrays.gates[key]
+            self.dgates[key] = arrays.new_state(self.dvalues, code) if code.gate_is_state else arrays.gates[key]
         # gradients that nobody asked for go here, all into one row
         self.nowhere = np.zeros((arrays.P, max(arrays.program.state.values())), arrays.dtype)
         self.operations = Pass(arrays)
@@ -127,9 +128,9 @@ class Backward:
             operations.compute(kernels.late, lambda name: gates[name] if name in gates else find(name), code.units)
             dreset, adds = find("d reset"), False
             for product in code.products:
-                for mine, theirs in product.reset_runs:
-                    matrix = columns(arrays, product, mine, code).swapaxes(1, 2)
-                    left = Operand(late, theirs.start * code.units)
+                for mine, theirs in runs(product.reset_pairs, code.units):
+                    matrix = arrays.parameters[product.name][:, :, mine].swapaxes(1, 2)
+                    left = Operand(late, theirs.start)
                     operations.multiply([(left, product.name, matrix)], dreset, code.units, adds=adds)
                     adds = True
         operations.compute(kernels.backward, find, code.units)
@@ -159,7 +160,7 @@ class Backward:
                     edge = code.carries[int(number)]
                     return gathered(self._gradient_of((edge.source[0], part), edge.delay, code.key))
                 case "depth":
-                    return gathered(self._dsource(self.arrays.depth_product(code)))
+                    return gathered(self._dsource(code.depth_product))
                 case "identity":
                     edge = code.identities[int(rest)]
                     return gathered(self._gradient_of((edge.source[0], edge.port or ""), edge.delay, code.key))
@@ -178,9 +179,9 @@ class Backward:
         for product in products:
             target = self._dsource(product)
             if target is not None:
-                for mine, theirs in product.runs:
-                    left = Operand(self.dgates[code.key], theirs.start * code.units)
-                    matrix = columns(arrays, product, mine, code).swapaxes(1, 2)
+                for mine, theirs in runs(product.pairs, code.units):
+                    left = Operand(self.dgates[code.key], theirs.start)
+                    matrix = arrays.parameters[product.name][:, :, mine].swapaxes(1, 2)
                     operations.multiply([(left, product.name, matrix)], Operand(target), matrix.shape[2], adds=True)
             if product.has_projection:
                 target = self._gradient_of(product.part, product.edge.delay, product.edge.target)

@@ -7,9 +7,10 @@ import numpy as np
 from rnnlab.architecture.expressions import in_order, named
 from rnnlab.engine.cpu_arrays import CpuArrays
 from rnnlab.engine.cpu_pass import Factors, Operand, Pass, runs_ahead
-from rnnlab.engine.cpu_program import Array, NodeCode, Product
+from rnnlab.engine.cpu_program import Array
 from rnnlab.engine.native.elementwise import CHOICE, compile_kernel
 from rnnlab.engine.native.target import host
+from rnnlab.engine.nodes import NodeCode, Product, runs
 
 
 def forward(arrays: CpuArrays) -> None:
@@ -37,26 +38,26 @@ def _write(arrays: CpuArrays) -> Pass:
 def _products(operations: Pass, code: NodeCode, products: Sequence[Product], *, adds: bool) -> None:
     """The sums of products into all gates of a node; or added to what is there."""
     arrays, gates = operations.arrays, operations.arrays.gates[code.key]
-    dense: dict[tuple[int, int], list[Factors]] = {(0, code.num_gates): []}  # by the gates that they feed
+    everything = (0, code.num_gates * code.units)
+    dense: dict[tuple[int, int], list[Factors]] = {everything: []}  # by the columns of the gates that they feed
     tokens: list[tuple[tuple[int, int], Product, Array]] = []
     for product in products:
         if product.has_projection:
             _project(operations, code, product)
-        for mine, theirs in product.runs:
-            fed, matrix = (theirs.start, theirs.stop), columns(arrays, product, mine, code)
+        for mine, theirs in runs(product.pairs, code.units):
+            fed, matrix = (theirs.start, theirs.stop), arrays.parameters[product.name][:, :, mine]
             if arrays.program.reads_tokens(product):
                 tokens.append((fed, product, matrix))
             else:
                 dense.setdefault(fed, []).append((Operand(arrays.source(product)), product.name, matrix))
-    everything = (0, code.num_gates)
     is_first_by_token = len(dense) == 1 and bool(tokens) and tokens[0][0] == everything
     if not dense[everything] and (adds or is_first_by_token or not _reads_gates(code)):
         del dense[everything]  # otherwise a sum of no products clears the gates before others add to them
     for (first, last), factors in dense.items():
-        operations.multiply(factors, Operand(gates, first * code.units), (last - first) * code.units, adds=adds)
+        operations.multiply(factors, Operand(gates, first), last - first, adds=adds)
         adds = True
     for (first, _), product, matrix in tokens:
-        operations.gather(arrays.source(product), product.name, matrix, Operand(gates, first * code.units), adds=adds)
+        operations.gather(arrays.source(product), product.name, matrix, Operand(gates, first), adds=adds)
         adds = True
 
 
@@ -87,17 +88,12 @@ def _cell(operations: Pass, code: NodeCode) -> None:
     find = operands(arrays, code)
     operations.compute(kernels.early, find, code.units)
     for product in code.products:
-        for mine, theirs in product.reset_runs:
-            out = Operand(arrays.gates[code.key], theirs.start * code.units)
-            matrix = columns(arrays, product, mine, code)
+        for mine, theirs in runs(product.reset_pairs, code.units):
+            out = Operand(arrays.gates[code.key], theirs.start)
+            matrix = arrays.parameters[product.name][:, :, mine]
             factors = (Operand(arrays.resets[code.key]), product.name, matrix)
             operations.multiply([factors], out, matrix.shape[2], adds=True)
     operations.compute(kernels.forward, find, code.units)
-
-
-def columns(arrays: CpuArrays, product: Product, gates: slice, code: NodeCode) -> Array:
-    """The columns of some gates of an edge's matrix, [P, rows, columns]."""
-    return arrays.parameters[product.name][:, :, gates.start * code.units : gates.stop * code.units]
 
 
 def operands(arrays: CpuArrays, code: NodeCode) -> Callable[[str], Operand]:
@@ -118,7 +114,7 @@ def operands(arrays: CpuArrays, code: NodeCode) -> Callable[[str], Operand]:
                 edge = code.carries[int(number)]
                 return Operand(arrays.read(arrays.values, (edge.source[0], part), edge.delay, code.key))
             case "depth":
-                return Operand(arrays.source(arrays.depth_product(code)))
+                return Operand(arrays.source(code.depth_product))
             case "identity":
                 edge = code.identities[int(rest)]
                 return Operand(arrays.read(arrays.values, (edge.source[0], edge.port or ""), edge.delay, code.key))

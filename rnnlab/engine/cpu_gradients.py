@@ -8,9 +8,10 @@ import torch
 
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cpu_arrays import CpuArrays
-from rnnlab.engine.cpu_program import Array, NodeCode, Product
+from rnnlab.engine.cpu_program import Array
 from rnnlab.engine.native.products import JOB
 from rnnlab.engine.native.runtime import Runtime, address, default_threads, matrix_gradients
+from rnnlab.engine.nodes import NodeCode, Product, runs
 from rnnlab.graph.elements import NodeKey
 
 _OUT, _SUMS = 7, 9  # places of a job that hold addresses of results
@@ -70,9 +71,9 @@ class ParameterGradients:
         bias: int | None = self._result(code.bias)
         for product in code.products:
             result = self._result(product.name)
-            for run in (*product.runs, *product.reset_runs):
-                mine, theirs = (slice(gates.start * code.units, gates.stop * code.units) for gates in run)
-                source = arrays.resets[code.key] if run in product.reset_runs else arrays.source(product)
+            first = [(*run, arrays.source(product)) for run in runs(product.pairs, code.units)]
+            second = [(*run, arrays.resets[code.key]) for run in runs(product.reset_pairs, code.units)]
+            for mine, theirs, source in first + second:
                 is_whole = theirs == slice(0, dgates.shape[3])
                 has_sums = self._add_matrix(source, dgates[..., theirs], result, mine, bias if is_whole else None)
                 bias = None if has_sums else bias

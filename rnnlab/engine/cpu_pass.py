@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnlab.engine.cpu_arrays import CpuArrays
-from rnnlab.engine.cpu_program import Array, NodeCode
+from rnnlab.engine.cpu_program import Array
 from rnnlab.engine.native.elementwise import RECORD, Kernel
 from rnnlab.engine.native.products import MOST_SOURCES, packed_size, scratch_width
 from rnnlab.engine.native.runtime import Work, address, default_threads, perform
 from rnnlab.engine.native.walk import GATHER, MULTIPLY, OPERATION
+from rnnlab.engine.nodes import NodeCode
 
 FEW_ROWS = 16  # a batch smaller than this has its products from other components made for all times at once
 

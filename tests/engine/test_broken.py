@@ -12,7 +12,7 @@ from torch import Tensor
 
 import rnnlab.engine.autograd
 import rnnlab.engine.cell_program
-import rnnlab.engine.cpu_program
+import rnnlab.engine.nodes
 from rnnlab import CELLS, Architecture, Expression, architecture, nonlinearity, sigmoid, tanh
 from rnnlab.engine.state import State
 from tests.engine.comparison import TOLERANCES, DifferenceError, compare, poisoned_memory
@@ -71,10 +71,10 @@ def in_cell(cell: str, update: Callable[..., Any]) -> Patch:
     """The fast path compiled from another declaration of a cell; the reference keeps the right one."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        compile_cell = rnnlab.engine.cpu_program.compile_cell
+        compile_cell = rnnlab.engine.nodes.compile_cell
         broken = replace(CELLS[cell], update=update)
         monkeypatch.setattr(
-            rnnlab.engine.cpu_program,
+            rnnlab.engine.nodes,
             "compile_cell",
             lambda found, *rest, **options: compile_cell(broken if found.name == cell else found, *rest, **options),
         )

@@ -133,7 +133,7 @@ def test_memory_is_what_the_cpu_path_keeps(name: str, population: int | None, mo
         arrays, codes = way_back.arrays, way_back.arrays.program.codes
         own = {part: each for part, each in way_back.dvalues.items() if each is not arrays.values[part]}
         kept["values"], kept["value_gradients"] = num_bytes(arrays.values), num_bytes(own)
-        kept["gates"] = num_bytes({key: each for key, each in arrays.gates.items() if not codes[key].shares_gates})
+        kept["gates"] = num_bytes({key: each for key, each in arrays.gates.items() if not codes[key].gate_is_state})
         kept["second_products"] = num_bytes(arrays.resets)
         kept["projections"] = num_bytes(arrays.projected) + num_bytes(way_back.dprojected)
         return found

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.layout import high_part, padded
-from rnnlab.engine.gpu.nodes import NodeCode, Part, Product
 from rnnlab.engine.gpu.program import GpuProgram
+from rnnlab.engine.nodes import NodeCode, Part, Product
 from rnnlab.graph.elements import NodeKey
 
 

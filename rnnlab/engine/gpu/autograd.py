@@ -10,8 +10,8 @@ from torch.autograd.function import once_differentiable
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.backward import GpuBackward
 from rnnlab.engine.gpu.launch import forward
-from rnnlab.engine.gpu.nodes import Part
 from rnnlab.engine.gpu.program import GpuProgram
+from rnnlab.engine.nodes import Part
 from rnnlab.engine.state import State
 
 

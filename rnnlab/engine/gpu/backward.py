@@ -13,9 +13,9 @@ from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.hoisted import functions, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
 from rnnlab.engine.gpu.resident import has_far, step_of
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
 
 

@@ -11,8 +11,8 @@ from rnnlab.engine.gpu.compiled import KernelText
 from rnnlab.engine.gpu.formulas import names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import load_inputs, moments, nonlinearity
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.gpu.writer import Place, Writer
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 
 
 def general_backward(writer: Writer, codes: Sequence[NodeCode], wanted: frozenset[Part]) -> KernelText:

@@ -10,8 +10,8 @@ from rnnlab.architecture.expressions import Expression
 from rnnlab.engine.gpu.compiled import KernelText
 from rnnlab.engine.gpu.formulas import names_read, needs_choice, write_formulas
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.nodes import NodeCode, Product
 from rnnlab.engine.gpu.writer import Place, Writer
+from rnnlab.engine.nodes import NodeCode, Product
 
 
 def general_forward(writer: Writer, codes: Sequence[NodeCode]) -> KernelText:

@@ -9,8 +9,8 @@ from rnnlab.architecture.expressions import Expression, evaluate
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.nodes import NodeCode, Product, runs
 from rnnlab.engine.gpu.products import flat, product, product_into
+from rnnlab.engine.nodes import NodeCode, Product, runs
 
 
 def external_products(arrays: GpuArrays, code: NodeCode) -> None:

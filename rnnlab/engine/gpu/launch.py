@@ -10,9 +10,9 @@ from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
 from rnnlab.engine.gpu.layout import batch_tile
-from rnnlab.engine.gpu.nodes import NodeCode, Product
 from rnnlab.engine.gpu.products import multiplying
 from rnnlab.engine.gpu.program import Kernel
+from rnnlab.engine.nodes import NodeCode, Product
 
 
 def forward(arrays: GpuArrays) -> None:

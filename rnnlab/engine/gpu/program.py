@@ -12,11 +12,11 @@ from rnnlab.engine.gpu.compiled import KernelText, compiled
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
-from rnnlab.engine.gpu.nodes import NodeCode, Part, node_codes
 from rnnlab.engine.gpu.resident import is_resident, step_of
 from rnnlab.engine.gpu.resident_backward import Reader, resident_backward
 from rnnlab.engine.gpu.resident_forward import resident_forward
 from rnnlab.engine.gpu.writer import Writer
+from rnnlab.engine.nodes import NodeCode, Part, node_codes
 from rnnlab.engine.plan import Component, Plan
 from rnnlab.graph.elements import NodeKey
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import Arithmetic, padded
-from rnnlab.engine.gpu.nodes import NodeCode, Product
 from rnnlab.engine.gpu.writer import Writer
+from rnnlab.engine.nodes import NodeCode, Product
 from rnnlab.engine.plan import Component
 
 MOST_SHARED = 0.7  # of shared memory for matrices

@@ -7,9 +7,9 @@ from rnnlab.engine.gpu.compiled import KernelText
 from rnnlab.engine.gpu.formulas import names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity, operand
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.nodes import NodeCode, Part, Product, runs
 from rnnlab.engine.gpu.resident import Block, ResidentNode, elementwise_reads
 from rnnlab.engine.gpu.writer import Place, Writer
+from rnnlab.engine.nodes import NodeCode, Part, Product, runs
 
 Reader = tuple[NodeCode, Product]
 """A read-out, whose gradient is multiplied here and not before."""

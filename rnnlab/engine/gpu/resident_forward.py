@@ -6,9 +6,9 @@ from rnnlab.architecture.expressions import Expression
 from rnnlab.engine.gpu.compiled import KernelText
 from rnnlab.engine.gpu.formulas import names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity, operand
-from rnnlab.engine.gpu.nodes import NodeCode
 from rnnlab.engine.gpu.resident import Block, ResidentNode
 from rnnlab.engine.gpu.writer import Writer
+from rnnlab.engine.nodes import NodeCode
 
 
 def resident_forward(writer: Writer, code: NodeCode, step: int) -> KernelText:

@@ -15,7 +15,7 @@ from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.formulas import EXACT_FUNCTIONS, FAST_FUNCTIONS, OTHER_FUNCTIONS
 from rnnlab.engine.gpu.layout import Arithmetic, padded, tile
-from rnnlab.engine.gpu.nodes import NodeCode, Part, Product
+from rnnlab.engine.nodes import NodeCode, Part, Product
 from rnnlab.engine.plan import Plan
 
 _HEAD = """\

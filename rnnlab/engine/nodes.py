@@ -1,4 +1,4 @@
-"""A plan made ready for the GPU: for each node what it multiplies, and which of its gates the products feed."""
+"""A plan node by node, as the fast paths run it: what each multiplies, which gates that feeds, and its formulas."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ class Product(NamedTuple):
 
 
 class NodeCode(NamedTuple):
-    """A hidden or output node, ready to be written as a kernel."""
+    """A hidden or output node, ready to run."""
 
     key: NodeKey
     units: int
