@@ -17,6 +17,7 @@ from rnnlab.architecture.cells import NONLINEARITIES
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
+from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import Plan, plan
 from rnnlab.engine.reference import initial_state, run_reference
 from rnnlab.engine.state import State
@@ -24,10 +25,10 @@ from rnnlab.errors import ModelError
 from rnnlab.graph.elements import NodeKey
 
 if TYPE_CHECKING:
-    from rnnlab.engine.gpu.program import GpuProgram
+    from rnnlab.engine.gpu.choice import Choice
     from rnnlab.engine.pool import Pool
 
-PATHS = ("auto", "cpu", "gpu", "reference")
+PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "reference")
 PRECISIONS = ("float32", "tf32", "bf16")
 
 
@@ -47,7 +48,8 @@ class Model(nn.Module):
         population: how many members; left out, one model without the population axis.
         initialisation: how the numbers start, for all or one for each member.
         nonlinearity: `tanh` or `relu` for each member, in place of what the cells say.
-        path: `auto`, or the name of a path that must run.
+        path: `auto`, or the name of a path that must run: `cpu`, `reference`, or `gpu` with kernels that suit the
+            sizes; `gpu-population` runs each member's network in one program, `gpu-spread` a network in many at once.
         precision: how the gpu path multiplies: `float32`, `tf32` or `bf16`. Parameters, what is carried from step to
             step and sums are float32 in all of them; other paths compute in the dtype of the parameters.
     """
@@ -123,8 +125,8 @@ class Model(nn.Module):
         if path == "gpu":
             from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
 
-            gpu_program = _gpu_program(self.architecture, self.nonlinearity, self.precision)
-            outputs, new_state = run_gpu(gpu_program, parameters, inputs, state, keep_all=keep_all)
+            chosen = self._chosen_kernels(next(iter(inputs.values())).shape[1])
+            outputs, new_state = run_gpu(chosen.program, parameters, inputs, state, keep_all=keep_all)
         elif path == "cpu":
             from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
 
@@ -191,6 +193,8 @@ class Model(nn.Module):
         path, reason = self._path_and_reason()
         num_bytes = next(iter(self.arrays.values())).element_size()
         found = costs(self.plan, batch=batch, steps=steps, population=self.population or 1, num_bytes=num_bytes)
+        if path == "gpu":
+            reason += f"; {self._chosen_kernels(batch).reason}"
         return f"{labelled('path', f'{path}: {reason}')}\n{found}"
 
     def save(self, path: str | Path) -> None:
@@ -282,6 +286,13 @@ class Model(nn.Module):
     def _chosen_path(self) -> str:
         return self._path_and_reason()[0]
 
+    def _chosen_kernels(self, batch: int) -> "Choice":
+        from rnnlab.engine.gpu.choice import choose
+
+        kernels = self.path.removeprefix("gpu-") if self.path.startswith("gpu-") else "auto"
+        sizes, device = (self.population or 1, batch), next(iter(self.arrays.values())).device
+        return choose(self.architecture, self.nonlinearity, self.precision, kernels, sizes, device)
+
     def _path_and_reason(self) -> tuple[str, str]:
         some = next(iter(self.arrays.values()))
         can_cpu = some.device.type == "cpu" and some.dtype in (torch.float32, torch.float64)
@@ -294,25 +305,26 @@ class Model(nn.Module):
             return "reference", "asked for"
         if torch.compiler.is_exporting():
             return "reference", "an export records operations of torch"
-        if self.path == "gpu" and not can_gpu:
+        is_gpu_wanted = self.path.startswith("gpu")
+        if is_gpu_wanted and not can_gpu:
             reason = "it needs Triton" if find_spec("triton") is None else f"not {some.dtype} on {some.device}"
             raise ModelError(f"the gpu path runs float32 on CUDA devices: {reason}")
-        if can_cpu and self.path != "gpu":
+        if can_cpu and not is_gpu_wanted:
             return "cpu", "asked for" if self.path == "cpu" else f"{some.dtype} on the CPU".replace("torch.", "")
         if self.path == "cpu":
             raise ModelError(f"the cpu path runs float32 and float64 on the CPU, not {some.dtype} on {some.device}")
         if can_gpu:
-            return "gpu", f"{'asked for' if self.path == 'gpu' else 'float32 on a GPU'}; precision {self.precision}"
+            return "gpu", f"{'asked for' if is_gpu_wanted else 'float32 on a GPU'}; precision {self.precision}"
         return "reference", f"no fast path for {some.dtype} on {some.device.type} yet".replace("torch.", "")
 
     def _use_relu(self) -> dict[NodeKey, Tensor]:
         device = next(iter(self.arrays.values())).device
-        choices = _choices(self.architecture, self.nonlinearity)
+        found = choices(self.architecture, self.nonlinearity)
         return {
             key: torch.from_numpy(np.full((1, 1, 1), choice == "relu") if isinstance(choice, str) else choice).to(
                 device
             )
-            for key, choice in choices.items()
+            for key, choice in found.items()
         }
 
 
@@ -398,27 +410,4 @@ def _pool(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> "
     from rnnlab.engine.cpu_program import CpuProgram
     from rnnlab.engine.pool import Pool
 
-    return Pool(CpuProgram(_plan(architecture), _choices(architecture, nonlinearity)))
-
-
-@lru_cache(maxsize=64)
-def _gpu_program(architecture: Architecture, nonlinearity: tuple[str, ...] | None, precision: str) -> "GpuProgram":
-    from rnnlab.engine.gpu.program import GpuProgram
-
-    return GpuProgram(_plan(architecture), _choices(architecture, nonlinearity), precision)
-
-
-def _choices(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> dict[NodeKey, Any]:
-    """For each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1]."""
-    choices: dict[NodeKey, Any] = {}
-    for node in architecture.nodes:
-        if node.kind == "hidden":
-            own = node.nonlinearity or architecture.cell(node.key).nonlinearity
-            members = set(nonlinearity or (own,))
-            is_uniform = len(members) == 1
-            choices[node.key] = members.pop() if is_uniform else _mask(nonlinearity or ())
-    return choices
-
-
-def _mask(nonlinearity: tuple[str, ...]) -> Any:
-    return np.array([each == "relu" for each in nonlinearity])[:, None, None]
+    return Pool(CpuProgram(_plan(architecture), choices(architecture, nonlinearity)))

@@ -1,7 +1,9 @@
 """A plan node by node, as the fast paths run it: what each multiplies, which gates that feeds, and its formulas."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.architecture.specs import EdgeSpec
@@ -63,6 +65,18 @@ class NodeCode(NamedTuple):
     def depth_product(self) -> Product:
         """The dense edge whose value a +RNN node also uses unchanged."""
         return next(product for product in self.products if product.edge is self.depth)
+
+
+def choices(architecture: Architecture, nonlinearity: Sequence[str] | None) -> dict[NodeKey, Any]:
+    """For each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1]."""
+    found: dict[NodeKey, Any] = {}
+    for node in architecture.nodes:
+        if node.kind == "hidden":
+            own = node.nonlinearity or architecture.cell(node.key).nonlinearity
+            members = list(dict.fromkeys(nonlinearity or (own,)))
+            is_relu = [each == "relu" for each in nonlinearity or ()]
+            found[node.key] = members[0] if len(members) == 1 else np.array(is_relu)[:, None, None]
+    return found
 
 
 def node_codes(plan: Plan, choices: Mapping[NodeKey, Any]) -> dict[NodeKey, NodeCode]:

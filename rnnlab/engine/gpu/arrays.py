@@ -39,6 +39,7 @@ class GpuArrays:
         )
         self.num_rows = -(-self.T // self.architecture.period)  # times of a node, at most
         self.values = {part: self._new_values(part, units) for part, units in program.state.items()}
+        self.factors = {part: self._new_factors(part) for part in program.state if program.has_factor(part)}
         self.gates: dict[NodeKey, Tensor] = {}  # [P, times, B, gates * N]
         self.resets: dict[NodeKey, Tensor] = {}  # what the second product multiplies
         self.projected: dict[EdgeSpec, Tensor] = {}
@@ -90,6 +91,16 @@ class GpuArrays:
             values[:, before + time] = -1 if is_tokens else 0
         return values
 
+    def _new_factors(self, part: Part) -> Tensor:
+        """Room for the values of a part as products take them, with all that no kernel writes in place."""
+        values, before = self.values[part], self.plan.histories.get(part, 0)
+        found = torch.empty_like(values, dtype=self.program.arithmetic.dtype)
+        found[:, :before] = values[:, :before]
+        found[:, before + self.T :] = 0
+        for time in self.absent_times(part, -before, self.T):
+            found[:, before + time] = 0
+        return found
+
     def absent_times(self, part: Part, start: int, stop: int) -> list[int]:
         """The times at which no node of that name exists, or none whose state has the part."""
         if self.architecture.period == 1:
@@ -132,6 +143,8 @@ class GpuArrays:
     def source_factor(self, product: Product) -> Tensor:
         """The same as products take it; a state that is carried as float32 is turned into it once for all."""
         part, dtype = product.part, self.program.arithmetic.dtype
+        if part in self.factors and not product.has_projection:
+            return self.read(self.factors[part], part, product.edge.delay, product.edge.target)
         if product.has_projection or self.values[part].dtype == dtype or self.architecture.period > 1:
             return self.factor(self.source(product))
         if ("factor", str(part)) not in self._ready:

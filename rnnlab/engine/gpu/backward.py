@@ -11,10 +11,11 @@ from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.hoisted import functions, operands
-from rnnlab.engine.gpu.launch import forward_arguments, launch
+from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_spread
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
 from rnnlab.engine.gpu.resident import has_far, step_of
+from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
 
@@ -30,7 +31,8 @@ class GpuBackward:
     def __init__(self, arrays: GpuArrays, *, with_inputs: bool) -> None:
         self.arrays, self.program, self.plan = arrays, arrays.program, arrays.plan
         self.dvalues: dict[Part, Tensor] = {}  # float32, made when the first gradient arrives
-        self.before: dict[Part, Tensor] = {}  # of the last value before the sequence, [P, B, N]
+        self.before: dict[Part, Tensor] = {}  # of the last values before the sequence, [P, some, B, N]
+        self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas of spread nodes pass back, by their names
         self.dprojected: dict[EdgeSpec, Tensor] = {}
         self.fused = {
             product.edge for number in range(len(self.plan.components)) for _, product in self.program.readers(number)
@@ -69,7 +71,9 @@ class GpuBackward:
     def _component(self, number: int, gradients: dict[str, Tensor]) -> None:
         component = self.plan.components[number]
         codes = self.program.codes_of(component)
-        if not component.is_hoisted:
+        if not component.is_hoisted and self.program.is_spread:
+            self._spread(number, codes)
+        elif not component.is_hoisted:
             given = self._given(number, codes)
             kernel = self.program.backward_kernel(number, self.arrays.shared, self.wanted, given)
             launch(self.arrays, kernel, number, self._arguments(), backward=True)
@@ -78,6 +82,18 @@ class GpuBackward:
         for code in codes:
             self._external(code)
             self._parameters(code, gradients)
+
+    def _spread(self, number: int, codes: list[NodeCode]) -> None:
+        """A component that is spread over the GPU; what its formulas pass to others is added here."""
+        given = frozenset((code.key[0], part) for code in codes for part in code.parts) & frozenset(self.dvalues)
+        self.passed.clear()
+        launch_spread(self.arrays, number, self._arguments(), (self.wanted, given))
+        for each in (each for code in codes for each in passed_by(code)):
+            if self.plan.is_internal(each.edge) or each.source not in self.wanted:
+                continue
+            times = len(self.arrays.times(each.reader.key))
+            target = self._gradient_at(each.source, each.edge.delay, each.reader.key)
+            target += self.passed[each.reader.key, each.name][:, :times]
 
     def _given(self, number: int, codes: list[NodeCode]) -> frozenset[Part]:
         """The parts of a component for which gradients lie in memory, or will: a resident one may need none."""
@@ -102,9 +118,19 @@ class GpuBackward:
             rows = self.arrays.rows({part: self._gradient(part)}, part, start, stop)
         else:
             rows = torch.zeros(self.arrays.P, stop - start, *self._shape(part)[2:], device=self.arrays.device)
-        if part in self.before and stop == 0:  # what a resident kernel kept to itself
-            rows[:, -1] += self.before.pop(part)
+        if part in self.before:  # what a kernel gathered apart
+            rows = rows + self._before(part, start, stop)
         return rows[..., : self.program.state[part]]
+
+    def _before(self, part: Part, start: int, stop: int) -> Tensor:
+        """Gradients of times before the sequence, zero where none were gathered."""
+        rows = self.before[part]
+        first = -rows.shape[1]
+        found = torch.zeros(self.arrays.P, stop - start, *rows.shape[2:], device=self.arrays.device)
+        from_, to = max(start, first), min(stop, 0)
+        if from_ < to:
+            found[:, from_ - start : to - start] = rows[:, from_ - first : to - first]
+        return found
 
     # --------------------------------------------------------------------------------------------- gradients of states
 
@@ -140,11 +166,18 @@ class GpuBackward:
                     return self._gradient(of)
                 case "dprojected":
                     return self.dprojected[of]
+                case "dbefore" if self.program.is_spread:
+                    shape = (arrays.P, self.plan.histories[of], arrays.B, self.program.widths[of])
+                    self.before[of] = torch.zeros(shape, device=arrays.device)  # nobody writes where no node exists
+                    return self.before[of]
                 case "dbefore":
-                    new = torch.empty(arrays.P, arrays.B, self.program.widths[of], device=arrays.device)
+                    new = torch.empty(arrays.P, 1, arrays.B, self.program.widths[of], device=arrays.device)
                     if self.plan.histories.get(of):  # where time runs backward it is the gradient of nothing
                         self.before[of] = new
                     return new
+                case "passed":
+                    shape = (arrays.P, arrays.num_rows, arrays.B, padded(codes[of[0]].units))
+                    return self.passed.setdefault(of, torch.empty(shape, device=arrays.device))
                 case "late" | "dreset":
                     width = padded(codes[of].units) * (codes[of].num_gates if kind == "late" else 1)
                     return torch.empty(arrays.P, arrays.B, width, device=arrays.device)

@@ -1,8 +1,22 @@
 """A cell's formulas as text for Triton."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from rnnlab.architecture.expressions import Expression, in_order
+
+
+class Language(NamedTuple):
+    """How formulas are written down."""
+
+    line: str  # of a variable and its text
+    number: str
+    function: str  # of a name and its argument
+    choice: str  # of a condition and what holds if it does and if not
+
+
+TRITON = Language("{} = {}", "{}", "{}({})", "tl.where({}, {}, {})")
+CUDA = Language("const float {} = {};", "{}f", "cell::{}({})", "({} ? {} : {})")
 
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
 
@@ -59,7 +73,11 @@ def needs_choice(outputs: Mapping[str, Expression]) -> bool:
 
 
 def write_formulas(
-    outputs: Mapping[str, Expression], inputs: Mapping[str, str], nonlinearity: str | None, prefix: str
+    outputs: Mapping[str, Expression],
+    inputs: Mapping[str, str],
+    nonlinearity: str | None,
+    prefix: str,
+    language: Language = TRITON,
 ) -> tuple[list[str], dict[str, str]]:
     """Lines that compute `outputs`, and the variable or number that holds each; equal expressions are computed once.
 
@@ -68,6 +86,7 @@ def write_formulas(
         inputs: the variable that holds each input, by its name.
         nonlinearity: `tanh` or `relu`, or None where the variable `is_relu` says for the member at hand.
         prefix: how new variables begin.
+        language: of the text.
 
     >>> from rnnlab.architecture.expressions import named, tanh
     >>> write_formulas({"y": tanh(named("x")) + 1}, {"x": "a"}, None, "e")
@@ -84,16 +103,16 @@ def write_formulas(
         if each.operation == "input":
             found[key] = inputs[each.name]
         elif each.operation == "number":
-            found[key] = repr(float(each.number))
+            found[key] = language.number.format(repr(float(each.number)))
         else:
             arguments = [found[keys[id(part)]] for part in each.arguments]
             variable = f"{prefix}{len(lines)}"
-            lines.append(f"{variable} = {_text(each.operation, arguments, nonlinearity)}")
+            lines.append(language.line.format(variable, _text(each.operation, arguments, nonlinearity, language)))
             found[key] = variable
     return lines, {name: found[keys[id(output)]] for name, output in outputs.items()}
 
 
-def _text(operation: str, arguments: list[str], nonlinearity: str | None) -> str:
+def _text(operation: str, arguments: list[str], nonlinearity: str | None, language: Language) -> str:
     if operation in _SIGNS:
         return f" {_SIGNS[operation]} ".join(arguments)
     (x,) = arguments
@@ -101,9 +120,14 @@ def _text(operation: str, arguments: list[str], nonlinearity: str | None) -> str
         case "negate":
             return f"-{x}"
         case "nonlinearity":
-            return f"{nonlinearity}({x})" if nonlinearity else f"tl.where(is_relu, relu({x}), tanh({x}))"
+            return _chosen("relu", "tanh", x, nonlinearity, language)
         case "slope":
-            slopes = {"tanh": f"tanh_slope({x})", "relu": f"step({x})"}
-            return slopes[nonlinearity] if nonlinearity else f"tl.where(is_relu, {slopes['relu']}, {slopes['tanh']})"
+            return _chosen("step", "tanh_slope", x, nonlinearity, language)
         case _:
-            return f"{operation}({x})"
+            return language.function.format(operation, x)
+
+
+def _chosen(for_relu: str, for_tanh: str, x: str, nonlinearity: str | None, language: Language) -> str:
+    """A function of the node's own nonlinearity."""
+    texts = {"relu": language.function.format(for_relu, x), "tanh": language.function.format(for_tanh, x)}
+    return texts[nonlinearity] if nonlinearity else language.choice.format("is_relu", texts["relu"], texts["tanh"])

@@ -12,7 +12,8 @@ from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
 from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
 from rnnlab.engine.gpu.program import Kernel
-from rnnlab.engine.nodes import NodeCode, Product
+from rnnlab.engine.gpu.spread import Tiling
+from rnnlab.engine.nodes import NodeCode, Part, Product
 
 
 def forward(arrays: GpuArrays) -> None:
@@ -23,7 +24,9 @@ def forward(arrays: GpuArrays) -> None:
             codes = program.codes_of(component)
             for code in codes:
                 external_products(arrays, code)
-            if not component.is_hoisted:
+            if not component.is_hoisted and program.is_spread:
+                launch_spread(arrays, number, forward_arguments(arrays), None)
+            elif not component.is_hoisted:
                 kernel = program.forward_kernel(number, arrays.shared)
                 launch(arrays, kernel, number, forward_arguments(arrays), backward=False)
             elif codes:
@@ -38,14 +41,33 @@ def launch(
     if not len(moments):  # a short sequence may have no time at which these nodes exist
         return
     tensors = [moments if argument.kind == "moments" else find(argument) for argument in kernel.text.arguments]
-    rows = batch_tile(arrays.P, arrays.B, _processors(arrays.device))
+    rows = batch_tile(arrays.P, arrays.B, processors(arrays.device))
     grid = (arrays.P, -(-arrays.B // rows))
     options = {"ROWS": rows, "num_warps": kernel.text.num_warps, "num_stages": kernel.text.num_stages}
     kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), **options)
 
 
+def launch_spread(
+    arrays: GpuArrays,
+    number: int,
+    find: Callable[[Argument], Tensor],
+    gradients: tuple[frozenset[Part], frozenset[Part]] | None,
+) -> None:
+    """Run the kernel of a spread component; `gradients` as in `GpuProgram.spread_kernel`."""
+    tiling = arrays.program.tiling(number, arrays.P, arrays.B, processors(arrays.device))
+    assert isinstance(tiling, Tiling), tiling  # the model has asked
+    device = arrays.device.index or 0
+    kernel = arrays.program.spread_kernel(number, tiling, arrays.shared, gradients, device)
+    grid = (arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows), arrays.P)
+    flags = torch.zeros(2 * grid[0] * grid[1] * grid[2], dtype=torch.int32, device=arrays.device)
+    tensors = [flags if argument.kind == "flags" else find(argument) for argument in kernel.text.arguments]
+    numbers = (arrays.T, arrays.B, arrays.first_step)
+    kernel.function.launch(grid, kernel.num_threads, [*(tensor.data_ptr() for tensor in tensors), *numbers])
+
+
 @lru_cache(maxsize=8)
-def _processors(device: torch.device) -> int:
+def processors(device: torch.device) -> int:
+    """How many multiprocessors a GPU has."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
@@ -59,6 +81,8 @@ def forward_arguments(arrays: GpuArrays) -> Callable[[Argument], Tensor]:
         match kind:
             case "values":
                 return arrays.values[of]
+            case "factor":
+                return arrays.factors[of]
             case "gates":
                 return arrays.gates[of]
             case "reset":

@@ -9,12 +9,17 @@ import torch
 from torch import Tensor
 
 from rnnlab.engine.gpu.compiled import KernelText, compiled
+from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
 from rnnlab.engine.gpu.resident import is_resident, step_of
 from rnnlab.engine.gpu.resident_backward import Reader, resident_backward
 from rnnlab.engine.gpu.resident_forward import resident_forward
+from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
+from rnnlab.engine.gpu.spread_backward import spread_backward
+from rnnlab.engine.gpu.spread_forward import spread_forward
+from rnnlab.engine.gpu.spread_node import SpreadWriter
 from rnnlab.engine.gpu.writer import Writer
 from rnnlab.engine.nodes import NodeCode, Part, node_codes
 from rnnlab.engine.plan import Component, Plan
@@ -26,6 +31,14 @@ class Kernel(NamedTuple):
 
     text: KernelText
     function: Any
+
+
+class SpreadKernel(NamedTuple):
+    """A kernel of a spread component, in CUDA C++, ready to be launched."""
+
+    text: KernelText
+    function: CudaFunction
+    num_threads: int
 
 
 def is_interpreted() -> bool:
@@ -48,13 +61,16 @@ class GpuProgram:
         plan: what runs.
         choices: for each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1].
         precision: how products are multiplied: `float32`, `tf32` or `bf16`.
+        is_spread: whether each component is spread over the GPU; otherwise one program runs a member's whole network.
     """
 
-    def __init__(self, plan: Plan, choices: Mapping[NodeKey, Any], precision: str) -> None:
+    def __init__(self, plan: Plan, choices: Mapping[NodeKey, Any], precision: str, *, is_spread: bool = False) -> None:
         self.plan, self.architecture, self.precision = plan, plan.architecture, precision
+        self.is_spread = is_spread
         self.arithmetic = ARITHMETIC[precision]
         self.codes = node_codes(plan, choices)
-        self._kernels: dict[Any, Kernel] = {}
+        self._kernels: dict[Any, Any] = {}
+        self._tilings: dict[Any, Tiling | str] = {}
         self._moments: dict[Any, Tensor] = {}
 
     @cached_property
@@ -105,7 +121,7 @@ class GpuProgram:
     def is_resident(self, number: int) -> bool:
         """Whether a component runs with its matrices and last state on the chip."""
         component = self.plan.components[number]
-        return not component.is_hoisted and is_resident(
+        return not (component.is_hoisted or self.is_spread) and is_resident(
             component, self.codes_of(component), self.architecture.period, self.arithmetic, shared_memory()
         )
 
@@ -142,6 +158,65 @@ class GpuProgram:
         if self.is_resident(number):
             return resident_backward(writer, codes[0], step_of(component), wanted, given, self.readers(number))
         return general_backward(writer, codes, wanted)
+
+    # ------------------------------------------------------------------------------------------------ spread components
+
+    def spread(self, number: int) -> SpreadComponent:
+        """A component by its number, ready to be cut up."""
+        component = self.plan.components[number]
+        return SpreadComponent(component, self.codes_of(component), self.arithmetic)
+
+    def tiling(self, number: int, members: int, batch: int, processors: int) -> Tiling | str:
+        """How a component is cut up, or why it cannot be."""
+        key = ("tiling", number, members, batch, processors)
+        if key not in self._tilings:
+            spread = self.spread(number)
+            found = spread.obstacle or spread.tiling(members, batch, processors, shared_memory())
+            self._tilings[key] = found or f"{members * spread.num_workers(64)} tiles or more do not fit at once"
+        return self._tilings[key]
+
+    def has_factor(self, part: Part) -> bool:
+        """Whether a part is kept a second time, as products take it: where it is carried as float32 as well."""
+        if not self.is_spread or self.storage(part) == self.arithmetic.dtype:
+            return False
+        return any(each.part == part and each.pairs for code in self.codes.values() for each in code.internal)
+
+    def spread_kernel(
+        self,
+        number: int,
+        tiling: Tiling,
+        shared: frozenset[str],
+        gradients: tuple[frozenset[Part], frozenset[Part]] | None,
+        device: int,
+    ) -> SpreadKernel:
+        """The kernel of a spread component.
+
+        Args:
+            number: of the component.
+            tiling: how it is cut up.
+            shared: inputs that are one for all members.
+            gradients: in the backward pass, the parts that gather gradients and those for which some lie in memory.
+            device: where it is to run.
+        """
+        key = ("spread", number, tiling, shared, gradients, device)
+        if key not in self._kernels:
+            writer = self.spread_writer(number, tiling, shared)
+            text = spread_forward(writer) if gradients is None else spread_backward(writer, *gradients)
+            function = CudaFunction(text.source, device, writer.most_shared)
+            self._kernels[key] = SpreadKernel(text, function, 32 * text.num_warps)
+        return self._kernels[key]
+
+    def spread_writer(self, number: int, tiling: Tiling, shared: frozenset[str]) -> SpreadWriter:
+        """What gathers the text of a spread component's kernel."""
+        return SpreadWriter(
+            self.plan,
+            self.spread(number),
+            tiling,
+            storage={part: self.storage(part).itemsize for part in self.state},
+            widths=self.widths,
+            shared=shared,
+            shared_bytes=shared_memory(),
+        )
 
     def readers(self, number: int) -> tuple[Reader, ...]:
         """Narrow read-outs of a resident component: the gradients that they send back are multiplied in its kernel."""

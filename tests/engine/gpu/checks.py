@@ -60,15 +60,20 @@ def compare(
     nonlinearity: Sequence[str] | None = None,
     steps_before: int = 0,
     precisions: Sequence[str] = ("float32",),
+    paths: Sequence[str] | None = None,
     seed: int = 0,
 ) -> None:
-    """Check that the gpu path computes what the reference does: outputs, final state, every gradient."""
+    """Check that the gpu path computes what the reference does: outputs, final state, every gradient.
+
+    On a GPU both kinds of kernels are checked: those of populations, and those that spread a network, if it can be.
+    """
     case = make_case(architecture, num_steps, population, batch_size, nonlinearity, steps_before, seed)
     wanted = run(case, "reference", torch.float64, "cpu", "float32")
-    for precision in precisions:
-        with poisoned_memory():
-            found = run(case, "gpu", torch.float32, device, precision)
-        check_equal(found, wanted, TOLERANCES[precision], precision)
+    for path in paths or (("gpu-population", "gpu") if device == "cuda" else ("gpu-population",)):
+        for precision in precisions:
+            with poisoned_memory():
+                found = run(case, path, torch.float32, device, precision)
+            check_equal(found, wanted, TOLERANCES[precision], f"{path} {precision}")
 
 
 def make_case(

@@ -1,0 +1,124 @@
+"""CUDA C++ made into functions at run time: NVRTC, which comes with torch, compiles; the driver loads and launches.
+
+No compiler is needed on the machine. What was compiled once is kept on disk, by its text and the GPU's architecture.
+"""
+
+import ctypes
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rnnlab.engine.gpu.compiled import cache_folder
+from rnnlab.errors import ModelError
+
+_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+class CudaFunction:
+    """The function `kernel` of a text, loaded on one device; it takes one struct of 8-byte numbers and pointers."""
+
+    def __init__(self, source: str, device: int, shared_bytes: int) -> None:
+        major, minor = torch.cuda.get_device_capability(device)
+        image = machine_code(source, f"sm_{major}{minor}")
+        module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+        with torch.cuda.device(device):
+            _check(_driver().cuModuleLoadData(ctypes.byref(module), image), "load a kernel")
+            _check(_driver().cuModuleGetFunction(ctypes.byref(self._function), module, b"kernel"), "find a kernel")
+            wanted = _driver().cuFuncSetAttribute(self._function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared_bytes))
+            _check(wanted, f"reserve {shared_bytes} bytes of shared memory")
+        self._shared_bytes = shared_bytes
+
+    def launch(self, grid: tuple[int, int, int], num_threads: int, arguments: Sequence[int]) -> None:
+        """Run on all of the grid at once: its programs wait for one another."""
+        numbers = (ctypes.c_int64 * len(arguments))(*arguments)
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(numbers))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        code = _driver().cuLaunchCooperativeKernel(
+            self._function, *grid, num_threads, 1, 1, self._shared_bytes, stream, parameters
+        )
+        _check(code, f"launch a kernel of {grid[0] * grid[1] * grid[2]} programs at once")
+
+
+def machine_code(source: str, architecture: str) -> bytes:
+    """What NVRTC makes of a text for an architecture such as `sm_90`, from disk if it is there."""
+    key = hashlib.sha256(f"{architecture}\n{_nvrtc_version()}\n{source}".encode()).hexdigest()[:24]
+    path = cache_folder() / f"rnnlab_kernel_{key}.cubin"
+    if path.exists():
+        return path.read_bytes()
+    image = _compile(source, architecture)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(image)
+    partial.replace(path)  # whole or not at all, whoever else is writing
+    return image
+
+
+def _compile(source: str, architecture: str) -> bytes:
+    library, program = _nvrtc(), ctypes.c_void_p()
+    created = library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"rnnlab.cu", 0, None, None)
+    assert created == 0, created
+    options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17", b"--device-as-default-execution-space"]
+    failed = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    if failed:
+        raise ModelError(f"NVRTC cannot compile a kernel for {architecture}:\n{_text_of(program, 'ProgramLog')}")
+    image = _bytes_of(program, "CUBIN")
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    return image
+
+
+def _bytes_of(program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    getattr(_nvrtc(), f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    found = ctypes.create_string_buffer(size.value)
+    getattr(_nvrtc(), f"nvrtcGet{what}")(program, found)
+    return found.raw
+
+
+def _text_of(program: ctypes.c_void_p, what: str) -> str:
+    return _bytes_of(program, what).rstrip(b"\0").decode(errors="replace")
+
+
+@lru_cache(maxsize=1)
+def _driver() -> Any:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+@lru_cache(maxsize=1)
+def _nvrtc() -> Any:
+    for name in _nvrtc_names():
+        try:
+            for builtins in Path(name).parent.glob("libnvrtc-builtins.so.*"):  # it looks for them by name only
+                ctypes.CDLL(str(builtins))
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise ModelError("NVRTC, which torch's CUDA builds bring along, is not to be found")
+
+
+def _nvrtc_names() -> list[str]:
+    """What the library may be called: on the loader's path, and in the packages that torch depends on."""
+    major = (torch.version.cuda or "13").partition(".")[0]
+    packages = [Path(folder) / "nvidia" for folder in sys.path if folder]
+    found = [path for package in packages for path in sorted(package.glob(f"*/lib/libnvrtc.so.{major}"))]
+    return [f"libnvrtc.so.{major}", *map(str, found)]
+
+
+@lru_cache(maxsize=1)
+def _nvrtc_version() -> tuple[int, int]:
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _nvrtc().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        text = ctypes.c_char_p()
+        _driver().cuGetErrorString(code, ctypes.byref(text))
+        reason = text.value.decode() if text.value else f"error {code}"
+        raise ModelError(f"the GPU's driver cannot {what}: {reason}")

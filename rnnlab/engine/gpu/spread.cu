@@ -1,0 +1,240 @@
+// What all kernels of a spread network share: copies, products of the matrix units, and waiting for one another.
+//
+// A program holds UNITS units of one node for ROWS sequences. Its eight warps share the depth of a product: each copies
+// its own part of what is multiplied, 64 bytes of every row at a time (a chunk), multiplies it, and leaves its sums in
+// shared memory, where the threads that compute the formulas add them up.
+
+typedef unsigned int u32;
+typedef unsigned short u16;
+typedef long long i64;
+
+#define DEVICE __device__ __forceinline__
+
+constexpr int WARPS = 8, THREADS = 256, CHUNK = 64, STEP = 32;  // bytes of a row: copied at a time, multiplied at a time
+
+extern __shared__ __align__(128) char shared[];
+
+DEVICE u32 address_of(const void *pointer) { return (u32)__cvta_generic_to_shared(pointer); }
+
+// ------------------------------------------------------------------------------------------------------------- numbers
+
+struct Half {  // bf16
+  u16 bits;
+};
+
+DEVICE float load(const float *from) { return __ldcg(from); }
+DEVICE float load(const Half *from) {
+  u16 bits;
+  asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(bits) : "l"(from));
+  return __uint_as_float((u32)bits << 16);
+}
+DEVICE void store(float *to, float x) { *to = x; }
+DEVICE void store(Half *to, float x) {
+  u32 both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(x));
+  to->bits = (u16)both;
+}
+
+// -------------------------------------------------------------------------------------------------------------- waiting
+
+DEVICE int seen(const int *flag) {
+  int value;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+
+// a warp waits until all of `count` programs have published at least `steps` of their moments
+DEVICE void await(const int *flags, int count, int steps) {
+  const int lane = threadIdx.x % 32;
+  for (int first = 0; first < count; first += 32) {
+    const bool is_there = first + lane < count;
+    while (!__all_sync(~0u, !is_there || seen(flags + first + lane) >= steps)) {
+    }
+  }
+  __syncwarp();
+}
+
+// after all threads have stored what others will read
+DEVICE void publish(int *flag, int steps) {
+  __syncthreads();
+  if (threadIdx.x == 0) asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(steps) : "memory");
+}
+
+// ------------------------------------------------------------------------------------------------------------- products
+
+DEVICE void copy16(u32 to, const char *from, bool is_there) {
+  const int size = is_there ? 16 : 0;  // the rest is filled with zeros
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size) : "memory");
+}
+DEVICE void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int REST> DEVICE void await_groups() { asm volatile("cp.async.wait_group %0;" ::"n"(REST) : "memory"); }
+
+DEVICE void load_tiles(u32 (&to)[4], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from)
+               : "memory");
+}
+DEVICE void load_tiles(u32 (&to)[2], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(from)
+               : "memory");
+}
+
+DEVICE void multiply_bf16(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+DEVICE void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+DEVICE u32 rounded(u32 x) { return (x + 4096) & ~8191u; }  // to what tf32 holds
+DEVICE u32 rest_of(u32 x) { return __float_as_uint(__uint_as_float(x) - __uint_as_float(rounded(x))); }
+
+// 16 rows by 8 columns: `sum` += a times b, over 32 bytes of depth
+DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  if constexpr (PRECISION == 16) {
+    multiply_bf16(sum, a, b0, b1);
+  } else {
+    u32 high[4];
+    for (int i = 0; i < 4; ++i) high[i] = rounded(a[i]);
+    if constexpr (PRECISION == 32) {  // three products of tf32 parts give float32's accuracy
+      u32 low[4];
+      for (int i = 0; i < 4; ++i) low[i] = rest_of(a[i]);
+      multiply_tf32(sum, low, rounded(b0), rounded(b1));
+      multiply_tf32(sum, high, rest_of(b0), rest_of(b1));
+    }
+    multiply_tf32(sum, high, rounded(b0), rounded(b1));
+  }
+}
+
+// rows of 64 bytes lie so that eight of them, 16 bytes each, touch every bank once
+DEVICE u32 piece(int row, int number) { return row * CHUNK + ((number ^ (row >> 1)) & 3) * 16; }
+
+// a warp copies a chunk of `bytes` from each of `count` rows, of which the first `live` are there
+DEVICE void copy_rows(u32 to, const char *from, i64 stride, int bytes, int count, int live) {
+  for (int i = threadIdx.x % 32; i < count * 4; i += 32) {
+    const int row = i / 4, number = i % 4;
+    if (number * 16 < bytes) {
+      const bool is_there = row < live;
+      copy16(to + piece(row, number), from + (is_there ? row : 0) * stride + number * 16, is_there);
+    }
+  }
+}
+
+// columns of a matrix that lie in shared memory for the whole sequence: column by column, each as deep as the product
+struct Kept {
+  u32 start;
+  int stride;  // bytes from column to column
+  DEVICE u32 operator()(int column, int chunk, int number) const {
+    return start + column * stride + chunk * CHUNK + number * 16;
+  }
+};
+
+// the same, of which only the chunk at hand is there, copied beside what it multiplies
+struct Passing {
+  u32 start;
+  DEVICE u32 operator()(int column, int, int number) const { return start + piece(column, number); }
+};
+
+// sums of GROUPS, each UNITS columns wide, of a chunk; the groups' columns follow one another in `right`
+template <int... GROUPS, int M, int N, class Right>
+DEVICE void multiply_chunk(float (&sums)[M][N][4], u32 left, Right right, int chunk, int bytes) {
+  const int lane = threadIdx.x % 32;
+  for (int step = 0; step * STEP < bytes; ++step) {
+    u32 a[M][4];
+#pragma unroll
+    for (int m = 0; m < M; ++m) load_tiles(a[m], left + piece(m * 16 + lane % 16, step * 2 + lane / 16));
+    int column = 0;
+    auto group = [&](auto place) {
+#pragma unroll
+      for (int n = 0; n < UNITS / 8; n += UNITS == 8 ? 1 : 2) {
+        if constexpr (UNITS == 8) {
+          u32 b[2];
+          load_tiles(b, right(column + lane % 8, chunk, step * 2 + lane / 8 % 2));
+#pragma unroll
+          for (int m = 0; m < M; ++m) multiply(sums[m][place.value], a[m], b[0], b[1]);
+        } else {
+          u32 b[4];
+          load_tiles(b, right(column + n * 8 + lane % 8 + lane / 16 * 8, chunk, step * 2 + lane / 8 % 2));
+#pragma unroll
+          for (int m = 0; m < M; ++m) {
+            multiply(sums[m][place.value * (UNITS / 8) + n], a[m], b[0], b[1]);
+            multiply(sums[m][place.value * (UNITS / 8) + n + 1], a[m], b[2], b[3]);
+          }
+        }
+      }
+      column += UNITS;
+    };
+    (group(Number<GROUPS>()), ...);
+  }
+}
+
+// chunk after chunk of a warp's part of the depth: `issue` begins to copy one, `use` multiplies it when it is there
+template <int STAGES, class Issue, class Use>
+DEVICE void in_turn(int first, int last, u32 buffer, int stage_bytes, Issue issue, Use use) {
+#pragma unroll
+  for (int i = 0; i < STAGES - 1; ++i) {
+    if (first + i < last) issue(first + i, buffer + i * stage_bytes);
+    end_group();
+  }
+  for (int chunk = first; chunk < last; ++chunk) {
+    await_groups<STAGES - 2>();
+    __syncwarp();
+    const int ahead = chunk + STAGES - 1;
+    if (ahead < last) issue(ahead, buffer + (ahead - first) % STAGES * stage_bytes);
+    end_group();
+    use(chunk, buffer + (chunk - first) % STAGES * stage_bytes);
+  }
+}
+
+// a warp's sums to its own part of shared memory, rows of WIDTH numbers
+template <int WIDTH, int M, int N> DEVICE void leave(const float (&sums)[M][N][4], float *to) {
+  const int lane = threadIdx.x % 32;
+  __syncwarp();
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float *place = to + (m * 16 + half * 8 + lane / 4) * WIDTH + n * 8 + lane % 4 * 2;
+        *(float2 *)place = make_float2(sums[m][n][half * 2], sums[m][n][half * 2 + 1]);
+      }
+}
+
+// one of those sums, over all warps that had a part
+template <int PARTS, int WIDTH> DEVICE float sum_of(const char *buffers, int buffer_bytes, int row, int column) {
+  float total = 0;
+#pragma unroll
+  for (int i = 0; i < PARTS; ++i) total += ((const float *)(buffers + i * buffer_bytes))[row * WIDTH + column];
+  return total;
+}
+
+// columns of a matrix to stay, `bytes` deep each, one after another in `from`, `stride` bytes apart
+DEVICE void keep_columns(u32 to, int kept_stride, const char *from, i64 stride, int count, int bytes) {
+  const int pieces = bytes / 16;
+  for (int i = threadIdx.x; i < count * pieces; i += THREADS)
+    copy16(to + i / pieces * kept_stride + i % pieces * 16, from + i / pieces * stride + i % pieces * 16, true);
+}
+
+// ------------------------------------------------------------------------------------------------------------- formulas
+
+namespace cell {
+DEVICE float tanh(float x) {
+  if constexpr (PRECISION == 16) {  // one instruction, off by less than rounding to bf16
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
+  return tanhf(x);
+}
+DEVICE float sigmoid(float x) { return PRECISION == 16 ? 0.5f * tanh(0.5f * x) + 0.5f : 1.0f / (1.0f + expf(-x)); }
+DEVICE float relu(float x) { return x < 0 ? 0.0f : x; }  // NaN stays
+DEVICE float step(float x) { return x > 0 ? 1.0f : 0.0f; }
+DEVICE float tanh_slope(float y) { return 1.0f - y * y; }
+}  // namespace cell

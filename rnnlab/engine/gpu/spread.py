@@ -1,0 +1,281 @@
+"""A network spread over the GPU: each program holds some units of one node for some sequences, for the whole sequence.
+
+Programs wait for one another by counters, not by barriers of the whole grid: a node goes on as soon as the states that
+it reads are there, so layers run as a wavefront by themselves. This file says how the work is cut up and what that
+costs; `spread_forward` and `spread_backward` write the kernels, on top of `spread.cu`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from rnnlab.engine.gpu.compiled import Argument
+from rnnlab.engine.gpu.layout import Arithmetic, padded
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
+from rnnlab.engine.plan import Component
+from rnnlab.graph.elements import NodeKey
+
+WARPS = 8
+CHUNK = 64  # bytes of a row that are copied at a time; these three as in spread.cu
+MOST_STAGES = 9
+
+# measured on an H200: bytes a second from the second-level cache to all multiprocessors and to one of them, and
+# seconds that one of them needs for 16 x 8 numbers 32 bytes deep
+_ALL_BYTES, _ONE_BYTES, _TILE_SECONDS = 5.5e12, 9e10, 1e-9
+
+
+@dataclass(frozen=True, eq=False)  # each is itself only
+class Segment:
+    """A product inside a stage: numbers that some node published, times columns of a matrix."""
+
+    product: Product
+    owner: NodeCode  # the node that publishes what is multiplied
+    matrix: Argument  # which lies so that the numbers along the depth are neighbours
+    depth: int  # how many numbers of each row are multiplied
+    first: int  # where they begin in their row
+    matrix_first: int  # and in the matrix's
+    matrix_width: int  # numbers from one of the matrix's rows to the next
+    groups: tuple[int, ...]  # the sums that are fed, each as wide as a program's units
+    matrix_rows: tuple[int, ...]  # for each, where its rows in the matrix begin
+
+    def num_chunks(self, itemsize: int) -> int:
+        """Copies that it takes along the depth."""
+        return -(-self.depth * itemsize // CHUNK)
+
+
+class Stage(NamedTuple):
+    """Products that are made between two waits."""
+
+    segments: tuple[Segment, ...]
+    num_groups: int
+
+    def num_chunks(self, itemsize: int) -> int:
+        """All copies."""
+        return sum(segment.num_chunks(itemsize) for segment in self.segments)
+
+    def num_parts(self, itemsize: int) -> int:
+        """Warps that have something to do."""
+        return min(WARPS, self.num_chunks(itemsize))
+
+
+def forward_stages(codes: Sequence[NodeCode], code: NodeCode, widths: dict[Part, int]) -> list[Stage]:
+    """The products of a node in the forward pass: into its gates, then the second one of those that have one."""
+    by_key = {each.key: each for each in codes}
+    late, fresh = late_gates(code), first_sums(code)
+    first = [
+        _into_gates(product, by_key[product.edge.source], code, product.pairs, fresh, widths[product.part])
+        for product in code.internal
+        if product.pairs
+    ]
+    stages = [Stage(tuple(first), len(fresh))]
+    if code.program.early is not None:
+        second = [
+            _into_gates(product, code, code, product.reset_pairs, late, padded(code.units))
+            for product in code.products
+            if product.reset_pairs
+        ]
+        stages.append(Stage(tuple(second), len(late)))
+    return stages
+
+
+def _into_gates(
+    product: Product, owner: NodeCode, code: NodeCode, pairs: Pairs, fresh: Sequence[int], depth: int
+) -> Segment:
+    width = padded(code.units)
+    return Segment(
+        product=product,
+        owner=owner,
+        matrix=Argument("turned", product.name),
+        depth=depth,
+        first=0,
+        matrix_first=0,
+        matrix_width=depth,
+        groups=tuple(fresh.index(theirs) for _, theirs in pairs),
+        matrix_rows=tuple(mine * width for mine, _ in pairs),
+    )
+
+
+def backward_stages(codes: Sequence[NodeCode], code: NodeCode) -> list[Stage]:
+    """The products in the backward pass: gradients of its state from those who read it, then of its second product."""
+    parts = gathering_parts(codes, code)
+    gathered = [
+        segment
+        for reader in codes
+        for product in reader.internal
+        if product.edge.source == code.key
+        for segment in _from_gates(product, reader, product.pairs, parts.index(product.part[1]))
+    ]
+    stages = [Stage(tuple(gathered), len(parts))]
+    if code.program.late is not None:
+        second = [
+            segment
+            for product in code.products
+            if product.reset_pairs
+            for segment in _from_gates(product, code, product.reset_pairs, 0)
+        ]
+        stages.append(Stage(tuple(second), 1))
+    return stages
+
+
+def gathering_parts(codes: Sequence[NodeCode], code: NodeCode) -> list[str]:
+    """The parts of a node's state that products of the component read."""
+    read = {product.part[1] for each in codes for product in each.internal if product.edge.source == code.key}
+    return [part for part in code.parts if part in read]
+
+
+def _from_gates(product: Product, reader: NodeCode, pairs: Pairs, group: int) -> list[Segment]:
+    width = padded(reader.units)
+    return [
+        Segment(
+            product=product,
+            owner=reader,
+            matrix=Argument("matrix", product.name),
+            depth=theirs.stop - theirs.start,
+            first=theirs.start,
+            matrix_first=mine.start,
+            matrix_width=product.num_gates * width,
+            groups=(group,),
+            matrix_rows=(0,),
+        )
+        for mine, theirs in runs(pairs, width)
+    ]
+
+
+def late_gates(code: NodeCode) -> list[int]:
+    """The gates that wait for a second product."""
+    return sorted({gate for product in code.products for _, gate in product.reset_pairs})
+
+
+def first_sums(code: NodeCode) -> list[int]:
+    """The gates that the first products feed, or that nothing needs to wait for."""
+    late = late_gates(code)
+    fed = {gate for product in code.internal for _, gate in product.pairs}
+    return [gate for gate in range(code.num_gates) if gate not in late or gate in fed]
+
+
+class SharedMemory(NamedTuple):
+    """How a program's shared memory is used in one pass of one node."""
+
+    is_kept: bool  # whether its columns of all matrices stay there for the whole sequence
+    kept_bytes: int
+    num_stages: int  # copies on their way at a time
+    buffer_bytes: int  # of each warp
+
+    @property
+    def total(self) -> int:
+        """Bytes of a program."""
+        return self.kept_bytes + WARPS * self.buffer_bytes
+
+
+def sums_width(num_groups: int, units: int) -> int:
+    """Numbers in a row of sums: so that rows begin in different banks."""
+    return -(-num_groups * units // 32) * 32 + 8
+
+
+def shared_memory_use(
+    stages: Sequence[Stage], rows: int, units: int, itemsize: int, available: int
+) -> SharedMemory | None:
+    """The best use of shared memory, or None where nothing fits."""
+    segments = [segment for stage in stages for segment in stage.segments]
+    kept = sum(len(each.groups) * units * (each.depth * itemsize + 16) for each in segments)
+    sums = max(rows * sums_width(stage.num_groups, units) * 4 for stage in stages)
+    deepest = max(-(-stage.num_chunks(itemsize) // max(1, stage.num_parts(itemsize))) for stage in stages)
+    widest = max((len(each.groups) * units for each in segments), default=0)
+    for is_kept, num_rows, fewest in ((True, rows, 2), (False, rows + widest, 3)):
+        for num_stages in range(min(MOST_STAGES, max(fewest, deepest + 1)), fewest - 1, -1):
+            found = SharedMemory(is_kept, kept if is_kept else 0, num_stages, max(num_stages * num_rows * CHUNK, sums))
+            if found.total <= available and (not is_kept or num_stages >= min(4, deepest + 1)):
+                return found
+    return None
+
+
+class Tiling(NamedTuple):
+    """How a component is cut up: programs of so many sequences and units."""
+
+    rows: int
+    units: int
+    num_programs: int
+    seconds: float  # of a moment, forward and backward, by the cost model
+    is_kept: bool  # whether matrices stay in shared memory in both passes
+
+
+class SpreadComponent:
+    """A cyclic component of a plan, ready to be cut up."""
+
+    def __init__(self, component: Component, codes: Sequence[NodeCode], arithmetic: Arithmetic) -> None:
+        self.component, self.codes, self.arithmetic = component, tuple(codes), arithmetic
+        self.itemsize = arithmetic.dtype.itemsize
+
+    @cached_property
+    def widths(self) -> dict[Part, int]:
+        """The padded widths of the parts of its nodes."""
+        return {(code.key[0], part): padded(code.units) for code in self.codes for part in code.parts}
+
+    def forward(self, code: NodeCode) -> list[Stage]:
+        """A node's stages forward."""
+        return forward_stages(self.codes, code, self.widths)
+
+    def backward(self, code: NodeCode) -> list[Stage]:
+        """A node's stages backward."""
+        return backward_stages(self.codes, code)
+
+    def first_worker(self, key: NodeKey, units: int) -> int:
+        """The number of the first program of a node among those of the same sequences."""
+        before = self.codes[: [code.key for code in self.codes].index(key)]
+        return sum(padded(code.units) // units for code in before)
+
+    def num_workers(self, units: int) -> int:
+        """Programs for the same sequences."""
+        return sum(padded(code.units) // units for code in self.codes)
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why it cannot be spread at all, if so."""
+        if any(product.has_projection for code in self.codes for product in code.internal):
+            return "a depth input inside of a cycle is projected"
+        return None
+
+    def tiling(self, members: int, batch: int, processors: int, shared_bytes: int) -> Tiling | None:
+        """The cheapest way to cut it up so that all programs run at once; None where there is none."""
+        found = [
+            tiling
+            for rows in (16, 32, 64)
+            for units in (8, 16, 32, 64)
+            if rows == 16 or rows < 2 * batch
+            if (tiling := self._tiling(rows, units, members, batch, processors, shared_bytes)) is not None
+        ]
+        return min(found, key=lambda tiling: tiling.seconds, default=None)
+
+    def _tiling(
+        self, rows: int, units: int, members: int, batch: int, processors: int, shared_bytes: int
+    ) -> Tiling | None:
+        if any(padded(code.units) % units for code in self.codes):
+            return None
+        num_programs = self.num_workers(units) * -(-batch // rows) * members
+        if num_programs > processors:
+            return None
+        seconds, is_kept = 0.0, True
+        for stages_of in (self.forward, self.backward):
+            slowest = 0.0
+            for code in self.codes:
+                stages = stages_of(code)
+                use = shared_memory_use(stages, rows, units, self.itemsize, shared_bytes)
+                if use is None:
+                    return None
+                is_kept &= use.is_kept
+                slowest = max(slowest, self._seconds(stages, use, rows, units, num_programs))
+            seconds += slowest
+        return Tiling(rows, units, num_programs, seconds, is_kept)
+
+    def _seconds(self, stages: Sequence[Stage], use: SharedMemory, rows: int, units: int, num_programs: int) -> float:
+        """What a moment's products cost a program."""
+        total = 0.0
+        for stage in stages:
+            for segment in stage.segments:
+                columns = len(segment.groups) * units
+                size = segment.depth * self.itemsize
+                moved = (rows + (0 if use.is_kept else columns)) * size
+                tiles = rows / 16 * columns / 8 * size / 32 * (3 if self.arithmetic.is_split else 1)
+                total += max(moved / _ONE_BYTES, moved * num_programs / _ALL_BYTES) + tiles * _TILE_SECONDS
+        return total

@@ -1,0 +1,214 @@
+"""The backward kernel of a component that is spread over the GPU.
+
+A node does not send gradients: it fetches them. Whoever read its state has published the gradients of its own gates,
+and the node multiplies them by its own rows of that edge's matrix. Gradients of gates take the place of the gates.
+After its moments a node goes on to the times before the sequence, whose gradients are those of the initial state.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from rnnlab.architecture.expressions import Expression
+from rnnlab.architecture.specs import EdgeSpec
+from rnnlab.engine.gpu.compiled import KernelText
+from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
+from rnnlab.engine.gpu.general_forward import nonlinearity
+from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.spread import Segment, gathering_parts, late_gates
+from rnnlab.engine.gpu.spread_node import SpreadNode, SpreadWriter, edge_read
+from rnnlab.engine.nodes import NodeCode, Part
+
+
+class Passed(NamedTuple):
+    """A gradient that goes back as it is, not multiplied: from a node's formulas to a state that they took over."""
+
+    reader: NodeCode
+    name: str  # in the reader's formulas
+    edge: EdgeSpec
+    part: str
+
+    @property
+    def source(self) -> Part:
+        """The part whose gradient it is."""
+        return (self.edge.source[0], self.part)
+
+
+def passed_by(code: NodeCode) -> list[Passed]:
+    """All that a node's formulas pass back; projected inputs apart, whose gradients lie elsewhere."""
+    names = [name.removeprefix("d ") for name in code.program.backward]
+    names = [name for name in names if name.startswith(("carried ", "identity ", "depth"))]
+    if code.depth is not None and code.depth_product.has_projection:
+        names = [name for name in names if name != "depth"]
+    return [Passed(code, name, *edge_read(code, name)) for name in names]
+
+
+def spread_backward(writer: SpreadWriter, wanted: frozenset[Part], given: frozenset[Part]) -> KernelText:
+    """The kernel: a branch for each node.
+
+    Args:
+        writer: gathers the text.
+        wanted: parts that gather gradients.
+        given: those for which gradients lie in memory.
+    """
+    for code in writer.spread.codes:
+        _Backward(writer, code, wanted, given).write()
+    return writer.text()
+
+
+class _Backward(SpreadNode):
+    def __init__(self, writer: SpreadWriter, code: NodeCode, wanted: frozenset[Part], given: frozenset[Part]) -> None:
+        super().__init__(writer, code, writer.spread.backward(code), backward=True)
+        self.wanted, self.given = wanted, given
+        self.passed = passed_by(code)
+        arriving = [each for reader in writer.spread.codes for each in passed_by(reader)]
+        self.arriving = [each for each in arriving if each.edge.source == code.key]
+        depths = {part: writer.plan.histories.get((code.key[0], part), 0) for part in code.parts}
+        self.depths = {part: depth for part, depth in depths.items() if depth}
+
+    def write(self) -> None:
+        writer, name = self.writer, self.name_of(self.code)
+        with self.branch():
+            # how many of its times lie before the sequence and are read
+            deepest = max(self.depths.values(), default=0)
+            writer.add(f"const int num_before = ({deepest} + {name}_start) / {writer.period};")
+            self.previous = {
+                each.name: f"previous{number}[e]"
+                for number, each in enumerate(each for each in self.passed if self.is_previous(each.edge))
+            }
+            for number in range(len(self.previous)):
+                writer.add(f"float previous{number}[NUM] = {{}};")
+            with writer.block(f"for (int position = 0; position < {name}_count + num_before; ++position)"):
+                self._time()
+                self._gather()
+                with writer.block("if (is_before)"):
+                    self._store_before()
+                    writer.add("__syncthreads();", "continue;")
+                self._moment()
+                writer.add("publish(flags + worker, position + 1);")
+
+    def _time(self) -> None:
+        name, period = self.name_of(self.code), self.writer.period
+        number = "position" if self.is_rising else f"({name}_count - 1 - position)"
+        before = f"(-1 - (position - {name}_count))"
+        self.writer.add(
+            f"const bool is_before = position >= {name}_count;",
+            f"const int time = {name}_start + (is_before ? {before} : {number}) * {period};",
+        )
+
+    # ----------------------------------------------------------------------------------------- gradients of the state
+
+    def _change(self, part: str) -> str:
+        return f"change{self.code.parts.index(part)}"
+
+    def _gather(self) -> None:
+        """The gradient of each part of the state, from memory, from the moment before, and from those who read it."""
+        writer = self.writer
+        self._load_values()
+        for part in self.code.parts:
+            writer.add(f"float {self._change(part)}[NUM] = {{}};")
+            if (self.code.key[0], part) in self.given:
+                pointer = writer.value((self.code.key[0], part), 0, "dvalues")
+                with self.elements():
+                    text = self.load(pointer, self.width)
+                    writer.add(f"if (!is_before) {self._change(part)}[e] = {text};")
+        self.products(self.stages[0], {each: self._source(each) for each in self.stages[0].segments})
+        parts = gathering_parts(self.writer.spread.codes, self.code)
+        with self.elements():
+            for place, part in enumerate(parts):
+                writer.add(f"{self._change(part)}[e] += {self.sum_of(self.stages[0], place)};")
+        for each in self.arriving:
+            self._add_passed(each)
+
+    def _source(self, segment: Segment) -> tuple[str, int, str, str]:
+        time = f"(time + {segment.product.edge.delay})"
+        pointer = self.gates_of(segment.owner, time)
+        width = segment.owner.num_gates * padded(segment.owner.units)
+        return pointer, width, f"{time} >= 0 && {time} < T", self.wait_for(segment.owner, time)
+
+    def _add_passed(self, each: Passed) -> None:
+        writer, change = self.writer, self._change(each.part)
+        if each.reader.key == self.code.key and self.is_previous(each.edge):
+            # where time runs backward, the last moment's would be the gradient of something after the sequence
+            condition = "" if self.step == 1 else "if (!is_before) "
+            with self.elements():
+                writer.add(f"{condition}{change}[e] += {self.previous[each.name]};")
+            return
+        time = f"(time + {each.edge.delay})"
+        with writer.block(f"if ({time} >= 0 && {time} < T)"):
+            if each.reader.key != self.code.key:
+                writer.add(self.wait_for(each.reader, time, warp_only_own=True))
+            pointer = writer.per_time("passed", (each.reader.key, each.name), self.width, 4, time)
+            with self.elements():
+                writer.add(f"{change}[e] += {self.load(pointer, self.width)};")
+
+    def _store_before(self) -> None:
+        writer = self.writer
+        with self.elements():
+            for part, depth in self.depths.items():
+                index = f"(member * {depth} + time + {depth})"
+                array = writer.array("dbefore", (self.code.key[0], part))
+                pointer = f"((float *){array} + ({index} * B + first_row) * {self.width})"
+                with writer.block(f"if (time >= -{depth})"):
+                    self.store(pointer, self.width, f"{self._change(part)}[e]")
+            for variable in self.previous.values():
+                writer.add(f"{variable} = 0.0f;")
+
+    # ------------------------------------------------------------------------------------------------- the node itself
+
+    def _load_values(self) -> None:
+        """All that the forward pass left, asked for before waiting for others."""
+        program = self.code.program
+        read = names_read(program.late or {}) + names_read(program.backward)
+        self.inputs: dict[str, str] = {}
+        for number, name in enumerate(name for name in dict.fromkeys(read) if not name.startswith("d ")):
+            pointer, width, column = self.place_of(name)
+            self.writer.add(f"float i{number}[NUM] = {{}};")
+            with self.elements():
+                self.writer.add(f"if (!is_before) i{number}[e] = {self.load(pointer, width, column)};")
+            self.inputs[name] = f"i{number}[e]"
+        self.inputs |= {f"d state {part}": f"{self._change(part)}[e]" for part in self.code.parts}
+
+    def _moment(self) -> None:
+        writer, program = self.writer, self.code.program
+        if program.late is not None:
+            with self.elements():
+                self._store_gates(self._formulas(program.late))
+            writer.add("publish(early + worker, position + 1);")
+            self.products(self.stages[1], {each: self._late_source(each) for each in self.stages[1].segments})
+            writer.add("float change_reset[NUM];")
+            with self.elements():
+                writer.add(f"change_reset[e] = {self.sum_of(self.stages[1], 0)};")
+            self.inputs["d reset"] = "change_reset[e]"
+        with self.elements():
+            found = self._formulas(program.backward)
+            late = {f"d gate {program.gates[gate]}" for gate in late_gates(self.code)}
+            self._store_gates({name: text for name, text in found.items() if name not in late})
+            self._pass_on(found)
+
+    def _late_source(self, segment: Segment) -> tuple[str, int, str, str]:
+        width = self.code.num_gates * self.width
+        return self.gates_of(self.code), width, "true", self.wait_for(self.code, "time", is_early=True)
+
+    def _formulas(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
+        lines, found = write_formulas(outputs, self.inputs, nonlinearity(self.code), "e", CUDA)
+        self.writer.add(*lines)
+        return found
+
+    def _store_gates(self, found: Mapping[str, str]) -> None:
+        for name, text in found.items():
+            if name.startswith("d gate "):
+                column = self.code.program.gates.index(name.removeprefix("d gate ")) * self.width
+                self.store(self.gates_of(self.code), self.code.num_gates * self.width, text, column)
+
+    def _pass_on(self, found: Mapping[str, str]) -> None:
+        writer = self.writer
+        for each in self.passed:
+            text = found[f"d {each.name}"]
+            if each.name in self.previous:
+                writer.add(f"{self.previous[each.name]} = {text};")
+            elif each.source in self.wanted:
+                pointer = writer.per_time("passed", (self.code.key, each.name), self.width, 4)
+                self.store(pointer, self.width, text)
+        if self.code.depth is not None and self.code.depth_product.has_projection and "d depth" in found:
+            pointer = writer.per_time("dprojected", self.code.depth_product.edge, self.width, 4)
+            self.store(pointer, self.width, found["d depth"])

@@ -1,0 +1,170 @@
+"""The forward kernel of a component that is spread over the GPU."""
+
+from collections.abc import Sequence
+
+from rnnlab.engine.gpu.compiled import KernelText
+from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
+from rnnlab.engine.gpu.general_forward import nonlinearity
+from rnnlab.engine.gpu.spread import Segment, Stage, first_sums, late_gates
+from rnnlab.engine.gpu.spread_node import SpreadNode, SpreadWriter
+from rnnlab.engine.nodes import NodeCode
+
+
+def spread_forward(writer: SpreadWriter) -> KernelText:
+    """The kernel: a branch for each node."""
+    for code in writer.spread.codes:
+        _Forward(writer, code).write()
+    return writer.text()
+
+
+class _Forward(SpreadNode):
+    def __init__(self, writer: SpreadWriter, code: NodeCode) -> None:
+        super().__init__(writer, code, writer.spread.forward(code), backward=False)
+        program = code.program
+        self.outputs = [program.forward] if program.early is None else [program.early, program.forward]
+        self.late = late_gates(code)
+        self.sums = [first_sums(code), self.late]  # the gates whose sums each stage makes
+
+    def write(self) -> None:
+        writer = self.writer
+        with self.branch():
+            self.biases = self.load_biases({name: each for outputs in self.outputs for name, each in outputs.items()})
+            self._start_previous()
+            with self.moments():
+                self.inputs: dict[str, str] = dict(self.biases)
+                self._load_known()
+                for number, stage in enumerate(self.stages):
+                    self.products(stage, {each: self._source(each, number) for each in stage.segments})
+                    if number == 0:
+                        self._load_awaited()
+                    self._compute(number, stage)
+                    if number + 1 < len(self.stages):
+                        writer.add("publish(early + worker, position + 1);")
+                writer.add("publish(flags + worker, position + 1);")
+
+    # ------------------------------------------------------------------------------------------- what formulas read
+
+    def _taken_over(self) -> list[str]:
+        """Names of states that formulas take as they are."""
+        read = dict.fromkeys(name for outputs in self.outputs for name in names_read(outputs))
+        return [name for name in read if name.startswith(("carried ", "identity ", "depth"))]
+
+    def _is_previous(self, name: str) -> bool:
+        is_projected = name == "depth" and self.code.depth_product.has_projection
+        return not is_projected and self.is_previous(self.edge_of(name)[0])
+
+    def _is_awaited(self, name: str) -> bool:
+        """Whether another program computes it in this kernel."""
+        edge, _ = self.edge_of(name)
+        return self.is_internal(edge) and edge.source != self.code.key
+
+    def _start_previous(self) -> None:
+        """The states that stay in registers, before the first moment."""
+        start = f"{self.name_of(self.code)}_start"
+        number = "0" if self.is_rising else f"({self.name_of(self.code)}_count - 1)"
+        self.previous: dict[str, str] = {}  # variables by part
+        for name in filter(self._is_previous, self._taken_over()):
+            edge, part = self.edge_of(name)
+            if part in self.previous:
+                continue
+            variable = self.previous[part] = f"previous{len(self.previous)}"
+            time = f"({start} + {number} * {self.writer.period})"
+            pointer = self.writer.value((edge.source[0], part), edge.delay, time=time)
+            self.writer.add(f"float {variable}[NUM];")
+            with self.elements():
+                self.writer.add(f"{variable}[e] = {self.load(pointer, self.width)};")
+
+    def _load_known(self) -> None:
+        """What is there already is asked for before waiting for others."""
+        for name in self._taken_over():
+            if self._is_previous(name):
+                self.inputs[name] = f"{self.previous[self.edge_of(name)[1]]}[e]"
+            elif not self._is_awaited(name):
+                self._load(name)
+        external = {gate for product in self.code.external for _, gate in product.pairs}
+        self.given = {gate: f"given{gate}[e]" for gate in sorted(external)}
+        for gate in self.given:
+            self.writer.add(f"float given{gate}[NUM];")
+            with self.elements():
+                text = self.load(self.gates_of(self.code), self.code.num_gates * self.width, gate * self.width)
+                self.writer.add(f"given{gate}[e] = {text};")
+
+    def _load_awaited(self) -> None:
+        for name in self._taken_over():
+            if not self._is_previous(name) and self._is_awaited(name):
+                edge, _ = self.edge_of(name)
+                owner = next(code for code in self.writer.spread.codes if code.key == edge.source)
+                is_there = f"time - {edge.delay} >= 0 && time - {edge.delay} < T"
+                wait = self.wait_for(owner, f"time - {edge.delay}", warp_only_own=True)
+                self.writer.add(f"if ({is_there}) {wait}")
+                self._load(name)
+
+    def _load(self, name: str) -> None:
+        variable = f"i{len(self.inputs)}"
+        pointer, width, column = self.place_of(name)
+        self.writer.add(f"float {variable}[NUM];")
+        with self.elements():
+            self.writer.add(f"{variable}[e] = {self.load(pointer, width, column)};")
+        self.inputs[name] = f"{variable}[e]"
+
+    # ------------------------------------------------------------------------------------------------------ products
+
+    def _source(self, segment: Segment, number: int) -> tuple[str, int, str, str]:
+        if number == 1:  # the second product multiplies what all programs of the node have just published
+            pointer = self.writer.per_time("reset", self.code.key, self.width, self.writer.itemsize)
+            return pointer, self.width, "true", self.wait_for(self.code, "time", is_early=True)
+        part, delay = segment.product.part, segment.product.edge.delay
+        kind = "values" if self.writer.storage[part] == self.writer.itemsize else "factor"
+        wait = f"if (time - {delay} >= 0 && time - {delay} < T) {self.wait_for(segment.owner, f'time - {delay}')}"
+        return self.writer.value(part, delay, kind), self.writer.widths[part], "true", wait
+
+    # ------------------------------------------------------------------------------------------------------ formulas
+
+    def _compute(self, number: int, stage: Stage) -> None:
+        """Formulas over the fresh sums; what a second stage reads of the first stays in registers."""
+        outputs, gates = self.outputs[number], self.code.program.gates
+        waiting = [gate for gate in self.sums[number] if number == 0 and gate in self.late]
+        for gate in waiting:
+            self.writer.add(f"float waiting{gate}[NUM];")
+        later = self._read_later(number)
+        kept = {name: f"kept{len(self.inputs) + place}" for place, name in enumerate(later)}
+        for variable in kept.values():
+            self.writer.add(f"float {variable}[NUM];")
+        with self.elements():
+            for place, gate in enumerate(self.sums[number]):
+                given = f" + {self.given[gate]}" if gate in self.given else ""
+                self.writer.add(f"const float sum{gate} = {self.sum_of(stage, place)}{given};")
+            self.writer.add(*(f"waiting{gate}[e] = sum{gate};" for gate in waiting))
+            inputs = self.inputs | {f"gate {gates[gate]}": f"sum{gate}" for gate in self.sums[number]}
+            lines, found = write_formulas(outputs, inputs, nonlinearity(self.code), "e", CUDA)
+            self.writer.add(*lines)
+            for name, text in found.items():
+                self._store(name, text)
+                if name in kept:
+                    self.writer.add(f"{kept[name]}[e] = {text};")
+            if number + 1 == len(self.stages):
+                for part, variable in self.previous.items():
+                    self.writer.add(f"{variable}[e] = {found[f'state {part}']};")
+        self.inputs |= {name: f"{variable}[e]" for name, variable in kept.items()}
+        self.given |= {gate: f"waiting{gate}[e]" for gate in waiting}
+
+    def _read_later(self, number: int) -> Sequence[str]:
+        if number + 1 == len(self.outputs):
+            return ()
+        return [name for name in names_read(self.outputs[number + 1]) if name in self.outputs[number]]
+
+    def _store(self, name: str, text: str) -> None:
+        if name.startswith("gate ") and self.code.gate_is_state:  # then the state is stored, and is enough
+            return
+        pointer, width, column = self.place_of(name)
+        self.store(pointer, width, text, column)
+        if name.startswith("state "):
+            part = (self.code.key[0], name.removeprefix("state "))
+            if has_factor(self.writer, part):
+                self.store(self.writer.value(part, 0, "factor"), width, text)
+
+
+def has_factor(writer: SpreadWriter, part: tuple[str, str]) -> bool:
+    """Whether a part is kept a second time, as products take it."""
+    read = {product.part for code in writer.spread.codes for product in code.internal if product.pairs}
+    return part in read and writer.storage[part] != writer.itemsize

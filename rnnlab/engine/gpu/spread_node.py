@@ -1,0 +1,426 @@
+"""Text of spread kernels: what forward and backward share. A kernel is one branch for each node, and each a loop.
+
+Names in the text: `member`, `T`, `B`; `first_row` and `num_live`, the program's sequences; `first_unit`; `time`, the
+moment at hand, and `position`, how many came before it. A thread computes the formulas of NUM elements, number `e` of
+which is `row(e)` of the program's sequences and `unit` of its units.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import resources
+
+from rnnlab.architecture.specs import EdgeSpec
+from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.engine.gpu.formulas import CUDA, names_read, needs_choice
+from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.spread import (
+    CHUNK,
+    WARPS,
+    Segment,
+    SharedMemory,
+    SpreadComponent,
+    Stage,
+    Tiling,
+    shared_memory_use,
+    sums_width,
+)
+from rnnlab.engine.nodes import NodeCode, Part
+from rnnlab.engine.plan import Plan
+
+THREADS = 32 * WARPS
+PRECISIONS = {"bf16": 16, "tf32": 19, "float32": 32}  # bits of a factor
+TYPES = {2: "Half", 4: "float"}
+
+
+class SpreadWriter:
+    """Gathers the text of one kernel."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        spread: SpreadComponent,
+        tiling: Tiling,
+        *,
+        storage: Mapping[Part, int],
+        widths: Mapping[Part, int],
+        shared: frozenset[str],
+        shared_bytes: int,
+    ) -> None:
+        """A kernel to be.
+
+        Args:
+            plan: of which it is a part.
+            spread: the component that it runs.
+            tiling: how that is cut up.
+            storage: how many bytes a number of each part has in memory.
+            widths: of parts as they lie in memory.
+            shared: inputs that are one for all members.
+            shared_bytes: memory of a multiprocessor that a program may have.
+        """
+        self.plan, self.spread, self.tiling, self.shared = plan, spread, tiling, shared
+        self.storage, self.widths, self.shared_bytes = storage, widths, shared_bytes
+        self.period = plan.architecture.period
+        self.itemsize = spread.itemsize
+        self.arguments: dict[Argument, str] = {}
+        self.lines: list[str] = []
+        self.indent = 1
+        self.most_shared = 0
+
+    def add(self, *lines: str) -> None:
+        """Lines at the present indentation."""
+        self.lines += [f"{'  ' * self.indent}{line}" for line in lines]
+
+    @contextmanager
+    def block(self, head: str, end: str = "}") -> Generator[None]:
+        """Lines in braces after a head."""
+        self.add(f"{head} {{".lstrip())
+        self.indent += 1
+        yield
+        self.indent -= 1
+        self.add(end)
+
+    def array(self, kind: str, of: object) -> str:
+        """The name of an array among the kernel's arguments."""
+        return self.arguments.setdefault(Argument(kind, of), f"a.{kind}{len(self.arguments)}")
+
+    def value(self, part: Part, delay: int, kind: str = "values", time: str = "time") -> str:
+        """Text of the pointer to a part of some node's state so many steps ago, at the program's first sequence."""
+        before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
+        size = self.storage[part] if kind == "values" else self.itemsize if kind == "factor" else 4
+        member = "0" if kind == "values" and part[0] in self.shared else f"member * (T + {before + after})"
+        index = f"({member} + {time} + {before - delay})"
+        return self._pointer(kind, part, TYPES[size], index, self.widths[part])
+
+    def per_time(self, kind: str, of: object, width: int, itemsize: int, time: str = "time") -> str:
+        """The same for something that a node keeps at each of its times."""
+        index = f"(member * ((T + {self.period - 1}) / {self.period}) + ({time}) / {self.period})"
+        return self._pointer(kind, of, TYPES[itemsize], index, width)
+
+    def _pointer(self, kind: str, of: object, of_type: str, index: str, width: int) -> str:
+        return f"(({of_type} *){self.array(kind, of)} + ({index} * B + first_row) * {width})"
+
+    def text(self) -> KernelText:
+        """The whole kernel."""
+        library = resources.files("rnnlab.engine.gpu").joinpath("spread.cu").read_text()
+        flags = self.array("flags", None)
+        names = [name.removeprefix("a.") for name in self.arguments.values()]
+        fields = "".join(f"  char *{name};\n" for name in names)
+        precision = next(name for name, bits in PRECISIONS.items() if bits == self._bits)
+        return KernelText(
+            f"// {precision}\nconstexpr int PRECISION = {self._bits}, ROWS = {self.tiling.rows}, "
+            f"UNITS = {self.tiling.units};\n"
+            "template <int N> struct Number { static constexpr int value = N; };\n"
+            f"{library}\nstruct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step;\n}};\n\n"
+            'extern "C" __global__ void __launch_bounds__(THREADS, 1) kernel(const Arguments a) {\n'
+            "  const i64 B = a.num_rows, member = blockIdx.z;\n"
+            "  const int T = (int)a.num_steps, worker = blockIdx.x, thread = threadIdx.x, warp = thread / 32;\n"
+            "  const int first_row = blockIdx.y * ROWS, num_live = min(ROWS, (int)B - first_row);\n"
+            f"  int *const flags = (int *){flags} + "
+            f"(member * gridDim.y + blockIdx.y) * 2 * gridDim.x, *const early = flags + gridDim.x;\n"
+            "  constexpr int NUM = (ROWS * UNITS + THREADS - 1) / THREADS;\n"
+            "  auto row = [&](int e) { return (thread + e * THREADS) / UNITS; };\n"
+            "  auto is_live = [&](int e) { return row(e) < num_live; };\n"
+            "  const int unit = thread % UNITS;\n" + "\n".join(self.lines) + "\n}\n",
+            tuple(self.arguments),
+            1,
+            WARPS,
+        )
+
+    @property
+    def _bits(self) -> int:
+        arithmetic = self.spread.arithmetic
+        return 16 if arithmetic.dtype.itemsize == 2 else 32 if arithmetic.is_split else 19
+
+
+class SpreadNode:
+    """The branch of one node in one pass."""
+
+    def __init__(self, writer: SpreadWriter, code: NodeCode, stages: Sequence[Stage], *, backward: bool) -> None:
+        self.writer, self.code, self.stages = writer, code, stages
+        self.backward = backward
+        self.width = padded(code.units)
+        units, rows = writer.tiling.units, writer.tiling.rows
+        use = shared_memory_use(stages, rows, units, writer.itemsize, writer.shared_bytes)
+        assert use is not None  # the tiling says that it fits
+        self.use: SharedMemory = use
+        writer.most_shared = max(writer.most_shared, use.total)
+        self.is_rising = writer.spread.component.is_backward == backward
+        self.step = -1 if writer.spread.component.is_backward else 1
+
+    # ----------------------------------------------------------------------------------------------------- moments
+
+    def times_of(self, key: tuple[str, int], name: str) -> str:
+        """Text that gives a node's first time and how many it has."""
+        period = self.writer.period
+        if period == 1:
+            return f"const int {name}_start = 0, {name}_count = T;"
+        return (
+            f"const int {name}_start = (int)((({key[1]} - a.first_step) % {period} + {period}) % {period}), "
+            f"{name}_count = max(0, (T - {name}_start + {period - 1}) / {period});"
+        )
+
+    def position_at(self, name: str, time: str) -> str:
+        """Text of how many moments of a node come before one of its times."""
+        period = self.writer.period
+        if self.is_rising:
+            return f"(({time}) - {name}_start) / {period}"
+        return f"({name}_start + ({name}_count - 1) * {period} - ({time})) / {period}"
+
+    @contextmanager
+    def branch(self) -> Generator[None]:
+        """The lines of the node's programs."""
+        writer, units = self.writer, self.writer.tiling.units
+        first = writer.spread.first_worker(self.code.key, units)
+        with writer.block(f"if (worker >= {first} && worker < {first + self.width // units})"):
+            writer.add(f"const int first_unit = (worker - {first}) * UNITS;")
+            for number, each in enumerate(writer.spread.codes):
+                writer.add(self.times_of(each.key, f"n{number}"))
+            writer.add("bool is_relu = false;")
+            if not isinstance(self.code.choice, str):
+                writer.add(f"is_relu = ((const int *){writer.array('relu', self.code.key)})[member] != 0;")
+            self._keep_matrices()
+            yield
+
+    @contextmanager
+    def moments(self) -> Generator[None]:
+        """The lines of each of its moments."""
+        name, period = self.name_of(self.code), self.writer.period
+        with self.writer.block(f"for (int position = 0; position < {name}_count; ++position)"):
+            number = "position" if self.is_rising else f"({name}_count - 1 - position)"
+            self.writer.add(f"const int time = {name}_start + {number} * {period};")
+            yield
+
+    @contextmanager
+    def elements(self) -> Generator[None]:
+        """Lines for each of a thread's elements."""
+        self.writer.add("#pragma unroll")
+        with self.writer.block("for (int e = 0; e < NUM; ++e)"):
+            yield
+
+    def name_of(self, code: NodeCode) -> str:
+        """How the times of a node of the component are called."""
+        keys = [each.key for each in self.writer.spread.codes]
+        return f"n{keys.index(code.key)}"
+
+    def is_previous(self, edge: EdgeSpec) -> bool:
+        """Whether an edge brings what the same program computed at the moment before."""
+        is_own = edge.source == edge.target == self.code.key
+        return is_own and edge.delay == self.step * self.writer.period
+
+    def is_internal(self, edge: EdgeSpec) -> bool:
+        """Whether an edge comes from a node of the component."""
+        return any(code.key == edge.source for code in self.writer.spread.codes)
+
+    # ---------------------------------------------------------------------------------------------------- products
+
+    def _keep_matrices(self) -> None:
+        """Columns of matrices that stay in shared memory."""
+        self.kept: dict[Segment, tuple[int, int]] = {}
+        start = 0
+        for segment in (each for stage in self.stages for each in stage.segments):
+            stride = segment.depth * self.writer.itemsize + 16
+            self.kept[segment] = (start, stride)
+            for number, row in enumerate(segment.matrix_rows if self.use.is_kept else ()):
+                place = start + number * self.writer.tiling.units * stride
+                self.writer.add(
+                    f"keep_columns(address_of(shared) + {place}, {stride}, {self._matrix(segment, row)}, "
+                    f"{segment.matrix_width * self.writer.itemsize}, UNITS, {segment.depth * self.writer.itemsize});"
+                )
+            start += len(segment.groups) * self.writer.tiling.units * stride
+        if self.use.is_kept:
+            self.writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
+        self.writer.add(f"char *const buffers = shared + {self.use.kept_bytes};")
+        self.writer.add(f"char *const buffer = buffers + warp * {self.use.buffer_bytes};")
+
+    def _matrix(self, segment: Segment, row: int) -> str:
+        """Text of the pointer to the program's first column of a matrix, all as rows of memory."""
+        rows = self._matrix_height(segment)
+        index = f"((member * {rows} + {row} + first_unit) * {segment.matrix_width} + {segment.matrix_first})"
+        return f"{self.writer.array(*segment.matrix)} + {index} * {self.writer.itemsize}"
+
+    def _matrix_height(self, segment: Segment) -> int:
+        if segment.matrix.kind == "turned":
+            return segment.product.num_gates * self.width
+        return self.width
+
+    def products(self, stage: Stage, sources: Mapping[Segment, tuple[str, int, str, str]]) -> None:
+        """Lines that make the products of a stage and leave the sums of each warp.
+
+        Args:
+            stage: which.
+            sources: for each segment the pointer to its rows, the numbers of a row, the condition under which it is
+                there at all, and what to wait for.
+        """
+        writer, itemsize = self.writer, self.writer.itemsize
+        num_chunks, num_parts = stage.num_chunks(itemsize), stage.num_parts(itemsize)
+        if not num_parts:
+            return
+        columns = stage.num_groups * writer.tiling.units
+        head = f"if (warp < {num_parts})" if num_parts < WARPS else ""
+        with writer.block(head):
+            writer.add(f"float sums[ROWS / 16][{columns // 8}][4] = {{}};")
+            writer.add(f"const int first = warp * {num_chunks} / {num_parts};")
+            writer.add(f"const int last = (warp + 1) * {num_chunks} / {num_parts};")
+            ends = self._ends(stage)
+            for number, segment in enumerate(stage.segments):
+                rows, _, condition, wait = sources[segment]
+                start = ends[number - 1] if number else 0
+                writer.add(f"const bool is_there{number} = {condition};")
+                writer.add(f"const char *const rows{number} = (const char *)({rows} + {segment.first});")
+                if wait:
+                    writer.add(f"if (is_there{number} && first < {ends[number]} && last > {start}) {wait}")
+            self._issue(stage, ends, [sources[segment][1] for segment in stage.segments])
+            self._use(stage, ends)
+            writer.add(
+                f"in_turn<{self.use.num_stages}>(first, last, address_of(buffer), {self._stage_bytes()}, issue, use);",
+                f"leave<{sums_width(stage.num_groups, writer.tiling.units)}>(sums, (float *)buffer);",
+            )
+        writer.add("__syncthreads();")
+
+    def _ends(self, stage: Stage) -> list[int]:
+        ends: list[int] = []
+        for segment in stage.segments:
+            ends.append((ends[-1] if ends else 0) + segment.num_chunks(self.writer.itemsize))
+        return ends
+
+    def _stage_bytes(self) -> int:
+        segments = [segment for stage in self.stages for segment in stage.segments]
+        widest = 0 if self.use.is_kept else max(len(each.groups) for each in segments) * self.writer.tiling.units
+        return (self.writer.tiling.rows + widest) * CHUNK
+
+    def _cases(self, stage: Stage, ends: Sequence[int]) -> Generator[tuple[int, Segment]]:
+        for number, segment in enumerate(stage.segments):
+            start = ends[number - 1] if number else 0
+            with self.writer.block(f"{'else ' if number else ''}if (chunk < {ends[number]})"):
+                self.writer.add(
+                    f"const int at = (chunk - {start}) * CHUNK, "
+                    f"bytes = min(CHUNK, {segment.depth * self.writer.itemsize} - at);"
+                )
+                yield number, segment
+
+    def _issue(self, stage: Stage, ends: Sequence[int], widths: Sequence[int]) -> None:
+        writer, itemsize = self.writer, self.writer.itemsize
+        with writer.block("auto issue = [&](int chunk, u32 to)", "};"):
+            for number, segment in self._cases(stage, ends):
+                writer.add(f"if (!is_there{number}) return;")
+                writer.add(f"copy_rows(to, rows{number} + at, {widths[number] * itemsize}, bytes, ROWS, num_live);")
+                for place, row in enumerate(() if self.use.is_kept else segment.matrix_rows):
+                    writer.add(
+                        f"copy_rows(to + (ROWS + {place} * UNITS) * CHUNK, {self._matrix(segment, row)} + at, "
+                        f"{segment.matrix_width * itemsize}, bytes, UNITS, UNITS);"
+                    )
+
+    def _use(self, stage: Stage, ends: Sequence[int]) -> None:
+        writer = self.writer
+        with writer.block("auto use = [&](int chunk, u32 from)", "};"):
+            for number, segment in self._cases(stage, ends):
+                start, stride = self.kept[segment]
+                first = ends[number - 1] if number else 0
+                right = (
+                    f"Kept{{address_of(shared) + {start}, {stride}}}"
+                    if self.use.is_kept
+                    else "Passing{from + ROWS * CHUNK}"
+                )
+                groups = ", ".join(map(str, segment.groups))
+                writer.add(
+                    f"if (is_there{number}) multiply_chunk<{groups}>(sums, from, {right}, chunk - {first}, bytes);"
+                )
+
+    def sum_of(self, stage: Stage, group: int) -> str:
+        """Text of an element of a sum that all warps have left."""
+        parts = stage.num_parts(self.writer.itemsize)
+        if not any(group in segment.groups for segment in stage.segments):
+            return "0.0f"
+        width = sums_width(stage.num_groups, self.writer.tiling.units)
+        column = f"{group * self.writer.tiling.units} + unit"
+        return f"sum_of<{parts}, {width}>(buffers, {self.use.buffer_bytes}, min(row(e), ROWS - 1), {column})"
+
+    def wait_for(self, code: NodeCode, time: str, *, is_early: bool = False, warp_only_own: bool = False) -> str:
+        """Text of waiting for a node's programs to have published a time of theirs."""
+        units = self.writer.tiling.units
+        first, count = self.writer.spread.first_worker(code.key, units), padded(code.units) // units
+        steps = f"{self.position_at(self.name_of(code), time)} + 1"
+        flags = "early" if is_early else "flags"
+        if warp_only_own:  # the one program that has the same units
+            return f"await({flags} + {first} + first_unit / UNITS, 1, {steps});"
+        return f"await({flags} + {first}, {count}, {steps});"
+
+    # ---------------------------------------------------------------------------------------------------- elements
+
+    def element(self, pointer: str, width: int, column: int = 0) -> str:
+        """Text of the address of an element."""
+        moved = f" + {column}" if column else ""
+        return f"{pointer} + row(e) * {width}{moved} + first_unit + unit"
+
+    def load(self, pointer: str, width: int, column: int = 0) -> str:
+        """Text of an element, zero where there is no such sequence."""
+        return f"is_live(e) ? load({self.element(pointer, width, column)}) : 0.0f"
+
+    def store(self, pointer: str, width: int, value: str, column: int = 0) -> None:
+        """Write an element where there is such a sequence."""
+        self.writer.add(f"if (is_live(e)) store({self.element(pointer, width, column)}, {value});")
+
+    def load_biases(self, outputs: Mapping[str, object]) -> dict[str, str]:
+        """Lines before the loop: the biases of a thread's unit; the variable of each."""
+        found: dict[str, str] = {}
+        for name in (name for name in names_read(outputs) if name.startswith("bias ")):  # type: ignore[arg-type]
+            gate = self.code.program.gates.index(name.removeprefix("bias "))
+            array, all_gates = self.writer.array("bias", self.code.bias), self.code.num_gates * self.width
+            found[name] = f"bias{gate}"
+            self.writer.add(
+                f"const float bias{gate} = "
+                f"((const float *){array})[member * {all_gates} + {gate * self.width} + first_unit + unit];"
+            )
+        return found
+
+    def place_of(self, name: str) -> tuple[str, int, int]:
+        """Where something lies that formulas name without `d ` in front: pointer, numbers of a row, first column."""
+        writer, code = self.writer, self.code
+        kind, _, rest = name.partition(" ")
+        match kind:
+            case "gate" if code.gate_is_state:
+                return self.part_place((code.key[0], code.first_part), 0)
+            case "gate":
+                column = code.program.gates.index(rest) * self.width
+                return self.gates_of(code), code.num_gates * self.width, column
+            case "reset":
+                return writer.per_time("reset", code.key, self.width, writer.itemsize), self.width, 0
+            case "state":
+                return self.part_place((code.key[0], rest), 0)
+            case "depth" if code.depth_product.has_projection:
+                return writer.per_time("projected", code.depth_product.edge, self.width, 4), self.width, 0
+            case _:
+                edge, part = self.edge_of(name)
+                return self.part_place((edge.source[0], part), edge.delay)
+
+    def part_place(self, part: Part, delay: int) -> tuple[str, int, int]:
+        """The same for a part of some node's state."""
+        return self.writer.value(part, delay), self.writer.widths[part], 0
+
+    def gates_of(self, code: NodeCode, time: str = "time") -> str:
+        """Text of the pointer to a node's gates."""
+        width = code.num_gates * padded(code.units)
+        return self.writer.per_time("gates", code.key, width, self.writer.itemsize, time)
+
+    def edge_of(self, name: str) -> tuple[EdgeSpec, str]:
+        """The edge, and the part that it brings, of a state that formulas take as it is."""
+        return edge_read(self.code, name)
+
+    def needs_choice(self, outputs: Mapping[str, object]) -> bool:
+        """Whether formulas use the node's own nonlinearity."""
+        return needs_choice(outputs)  # type: ignore[arg-type]
+
+
+def edge_read(code: NodeCode, name: str) -> tuple[EdgeSpec, str]:
+    """The edge, and the part that it brings, of a state that a node's formulas take as it is, by its name in them."""
+    kind, _, rest = name.partition(" ")
+    if kind == "carried":
+        part, _, number = rest.rpartition(" ")
+        return code.carries[int(number)], part
+    if kind == "identity":
+        return code.identities[int(rest)], code.identities[int(rest)].port or ""
+    assert kind == "depth", name
+    return code.depth_product.edge, code.depth_product.part[1]
+
+
+__all__ = ["CUDA", "SpreadNode", "SpreadWriter", "edge_read"]
