@@ -33,7 +33,7 @@ from rnnlab.architecture import (
     sigmoid,
     tanh,
 )
-from rnnlab.errors import ArchitectureError, GraphError, ModelError, RnnlabError
+from rnnlab.errors import ArchitectureError, GraphError, ModelError, RnnlabError, TaskError
 from rnnlab.graph import (
     CATALOGUE,
     CyclicGraph,
@@ -63,6 +63,7 @@ from rnnlab.graph import (
     smallest_period,
     unfold,
 )
+from rnnlab.tasks.registry import TASKS, TaskEntry, task
 
 if TYPE_CHECKING:
     from rnnlab.engine.conversion import from_torch
@@ -71,26 +72,44 @@ if TYPE_CHECKING:
     from rnnlab.engine.model import Model, load_model
     from rnnlab.engine.plan import Plan, plan
     from rnnlab.engine.state import State
+    from rnnlab.tasks.data import add_folder, list_data
+    from rnnlab.tasks.example import Example
+    from rnnlab.tasks.generated import AbstractGeneratedTask
+    from rnnlab.tasks.show import show
+    from rnnlab.tasks.task import AbstractTask, Batch, Score, Tally
 
 # loaded when first asked for: torch takes seconds, and the theory does without it
 _ON_DEMAND = {
+    "AbstractGeneratedTask": "rnnlab.tasks.generated",
+    "AbstractTask": "rnnlab.tasks.task",
+    "Batch": "rnnlab.tasks.task",
     "Costs": "rnnlab.engine.costs",
+    "Example": "rnnlab.tasks.example",
     "Initialisation": "rnnlab.engine.initialisation",
     "Model": "rnnlab.engine.model",
     "Plan": "rnnlab.engine.plan",
+    "Score": "rnnlab.tasks.task",
     "State": "rnnlab.engine.state",
+    "Tally": "rnnlab.tasks.task",
+    "add_folder": "rnnlab.tasks.data",
     "costs": "rnnlab.engine.costs",
     "from_torch": "rnnlab.engine.conversion",
+    "list_data": "rnnlab.tasks.data",
     "load_model": "rnnlab.engine.model",
     "plan": "rnnlab.engine.plan",
+    "show": "rnnlab.tasks.show",
 }
 
 __all__ = [
     "CATALOGUE",
     "CATEGORIES",
     "CELLS",
+    "TASKS",
+    "AbstractGeneratedTask",
+    "AbstractTask",
     "Architecture",
     "ArchitectureError",
+    "Batch",
     "Cell",
     "Costs",
     "CyclicGraph",
@@ -98,6 +117,7 @@ __all__ = [
     "Drawing",
     "Edge",
     "EdgeSpec",
+    "Example",
     "Expression",
     "Family",
     "GraphError",
@@ -112,12 +132,17 @@ __all__ = [
     "PathLengths",
     "Plan",
     "RnnlabError",
+    "Score",
     "Signal",
     "Slots",
     "State",
+    "Tally",
+    "TaskEntry",
+    "TaskError",
     "UnfoldedEdge",
     "UnfoldedGraph",
     "Witnesses",
+    "add_folder",
     "architecture",
     "compose",
     "costs",
@@ -129,6 +154,7 @@ __all__ = [
     "fit_units",
     "fold",
     "from_torch",
+    "list_data",
     "load_architecture",
     "load_graph",
     "load_model",
@@ -146,10 +172,12 @@ __all__ = [
     "relu",
     "save_architecture",
     "save_graph",
+    "show",
     "sigmoid",
     "slots",
     "smallest_period",
     "tanh",
+    "task",
     "unfold",
 ]
 

@@ -17,6 +17,7 @@ from rnnlab.errors import RnnlabError
 from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
 from rnnlab.graph.directions import one_direction
 from rnnlab.graph.measures import Measures, measure
+from rnnlab.tasks.registry import TASKS, task, task_from_words
 
 app = typer.Typer(
     help="A laboratory for recurrent neural networks.",
@@ -28,6 +29,9 @@ app = typer.Typer(
 bench_app = typer.Typer(rich_markup_mode=None)
 app.add_typer(bench_app, name="bench")
 
+data_app = typer.Typer(rich_markup_mode=None)
+app.add_typer(data_app, name="data")
+
 # what typer raises for a wrong command line; its place in the package differs between versions
 CommandLineError: Any = typer.BadParameter.__mro__[2]
 
@@ -37,6 +41,14 @@ NameOrFile = Annotated[
         metavar="NAME|NAME:CELL|FILE", help="A name that `rnnlab list` shows, as td or td:lstm, or a JSON file."
     ),
 ]
+
+
+class Listing(StrEnum):
+    """What can be listed."""
+
+    ARCHITECTURES = "architectures"
+    CELLS = "cells"
+    TASKS = "tasks"
 
 
 class Direction(StrEnum):
@@ -59,33 +71,27 @@ def version_option(
 
 
 @app.command("list")
-def list_command(as_json: AsJson = False) -> None:
-    """Show every architecture of the catalogue with its measures, and every cell.
+def list_command(
+    what: Annotated[
+        Listing | None,
+        typer.Argument(help="Only these; tasks then come with their sizes and scores.", show_default="all of them"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every architecture of the catalogue with its measures, every cell and every task.
 
     An architecture and a cell make a network: `td:lstm`. A bare architecture has tanh cells, a bare cell is one layer.
     """
-    measured = [(family, name, measure(named_graph(name))) for family in CATALOGUE for name in family.examples]
+    tables = {
+        Listing.ARCHITECTURES: (_architecture_lines, _architecture_entries),
+        Listing.CELLS: (_cell_lines, _cell_entries),
+        Listing.TASKS: (_task_lines, _task_entries) if what is None else (_task_table, _task_descriptions),
+    }
+    chosen = {kind: tables[kind] for kind in (Listing if what is None else (what,))}
     if as_json:
-        entries = {
-            "architectures": [_list_entry(*row) for row in measured],
-            "cells": [_cell_entry(cell) for cell in CELLS.values()],
-        }
-        print(json.dumps(entries, indent=2))
-        return
-    print(f"{'name':<16}{'period':>6}{'d_r':>6}{'d_f':>6}{'s':>6}   what it is (where)")
-    for family in CATALOGUE:
-        names = [(name, measures) for owner, name, measures in measured if owner is family]
-        text = f"{family.summary} ({family.citation})"
-        if family.pattern not in family.examples:
-            print(f"{family.pattern:<40}   {text}")
-            text = ""
-        for name, measures in names:
-            label = name if text else f"  {name}"
-            print(f"{label:<16}{_columns(measures)}   {text}".rstrip())
-    print(f"\n{'cell':<16}{'gates':<14}{'state':<10}   what it is (where)")
-    for cell in CELLS.values():
-        gates = " ".join((*cell.gates, *(f"{gate}…" for gate in cell.edge_gates)))
-        print(f"{cell.name:<16}{gates:<14}{' '.join(cell.state):<10}   {cell.summary}".rstrip())
+        print(json.dumps({kind.value: entries() for kind, (_, entries) in chosen.items()}, indent=2))
+    else:
+        print("\n\n".join("\n".join(lines()) for lines, _ in chosen.values()))
 
 
 @app.command("measure")
@@ -148,6 +154,67 @@ def draw_command(
     path = output or Path(Path(architecture).stem.replace(":", "-") + ".svg")
     draw(find_connections(architecture), unfold=unfold, highlight=highlight, title=title).save(path)
     print(f"wrote {path}")
+
+
+@app.command("show", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def show_command(
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="TASK|FILE", help="A name that `rnnlab list tasks` shows, or a Python file.")
+    ],
+    number: Annotated[int, typer.Option(help="Which sequence of the validation split to show.")] = 1,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw it to this .svg, .png or .pdf file instead.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a task: its sizes and scores, and one sequence as the network sees it.
+
+    Arguments of the task follow its name: `rnnlab show adding --length 20`. Where members of a population differ, give
+    one value for each: `rnnlab show capacity --num-samples 100,200`.
+    """
+    if name.startswith("-"):
+        raise RnnlabError(f"name the task before its arguments: rnnlab show TASK {name} ...")
+    chosen = task_from_words(name, context.args)
+    from rnnlab.tasks.show import description, show, summary
+    from rnnlab.tasks.terminal import print_example
+
+    if as_json:
+        print(json.dumps(description(chosen), indent=2))
+        return
+    example = show(chosen, number=number)
+    if output is not None:
+        example.save(output)
+        print(f"wrote {output}")
+        return
+    print_example(example, before=summary(chosen))
+
+
+@data_app.callback(invoke_without_command=True)
+def data_group(context: typer.Context) -> None:
+    """Find the files of data sets, which rnnlab reads but does not bring."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@data_app.command("add")
+def data_add_command(
+    folder: Annotated[Path, typer.Argument(help="A folder that holds files of data sets.")], as_json: AsJson = False
+) -> None:
+    """Remember a folder of data files, after verifying them, and say what it holds."""
+    from rnnlab.tasks.data import add_folder
+
+    found = add_folder(folder)
+    print(json.dumps(found.to_json(), indent=2) if as_json else found)
+
+
+@data_app.command("list")
+def data_list_command(as_json: AsJson = False) -> None:
+    """Say which data sets are there and verified, which are missing, where they are published, under which terms."""
+    from rnnlab.tasks.data import list_data
+
+    found = list_data()
+    print(json.dumps(found.to_json(), indent=2) if as_json else found)
 
 
 @bench_app.callback(invoke_without_command=True)
@@ -237,11 +304,66 @@ def _columns(measures: Measures) -> str:
     return f"{measures.graph.period:>6}" + "".join(f"{value!s:>6}" for value in values)
 
 
+def _measured() -> list[tuple[Family, str, Measures]]:
+    return [(family, name, measure(named_graph(name))) for family in CATALOGUE for name in family.examples]
+
+
+def _architecture_lines() -> list[str]:
+    measured = _measured()
+    lines = [f"{'name':<16}{'period':>6}{'d_r':>6}{'d_f':>6}{'s':>6}   what it is (where)"]
+    for family in CATALOGUE:
+        text = f"{family.summary} ({family.citation})"
+        if family.pattern not in family.examples:
+            lines.append(f"{family.pattern:<40}   {text}")
+            text = ""
+        for name, measures in ((name, measures) for owner, name, measures in measured if owner is family):
+            label = name if text else f"  {name}"
+            lines.append(f"{label:<16}{_columns(measures)}   {text}".rstrip())
+    return lines
+
+
+def _architecture_entries() -> list[dict[str, Any]]:
+    return [_list_entry(*row) for row in _measured()]
+
+
 def _list_entry(family: Family, name: str, measures: Measures) -> dict[str, Any]:
     numbers = {key: value for key, value in measures.to_json().items() if key not in ("witnesses", "slots")}
     return {"name": name, "family": family.pattern, "summary": family.summary, "citation": family.citation} | numbers
 
 
+def _cell_lines() -> list[str]:
+    lines = [f"{'cell':<16}{'gates':<14}{'state':<10}   what it is (where)"]
+    for cell in CELLS.values():
+        gates = " ".join((*cell.gates, *(f"{gate}…" for gate in cell.edge_gates)))
+        lines.append(f"{cell.name:<16}{gates:<14}{' '.join(cell.state):<10}   {cell.summary}".rstrip())
+    return lines
+
+
+def _cell_entries() -> list[dict[str, Any]]:
+    return [_cell_entry(cell) for cell in CELLS.values()]
+
+
 def _cell_entry(cell: Cell) -> dict[str, Any]:
     gates = {"gates": list(cell.gates), "edge_gates": list(cell.edge_gates), "state": list(cell.state)}
     return {"name": cell.name, "summary": cell.summary} | gates
+
+
+def _task_lines() -> list[str]:
+    lines = [f"{entry.name:<40}   {entry.summary} ({entry.citation})" for entry in TASKS.values()]
+    return [f"{'task':<40}   what the network has to do (where)", *lines]
+
+
+def _task_entries() -> list[dict[str, str]]:
+    return [{"name": each.name, "summary": each.summary, "citation": each.citation} for each in TASKS.values()]
+
+
+def _task_table() -> list[str]:
+    from rnnlab.tasks.show import task_table
+
+    return [task_table(task(name) for name in TASKS)]
+
+
+def _task_descriptions() -> list[dict[str, Any]]:
+    from rnnlab.tasks.show import description
+
+    return [entry | description(task(entry["name"])) for entry in _task_entries()]

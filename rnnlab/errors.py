@@ -19,3 +19,7 @@ class ModelError(RnnlabError):
 
 class BenchError(RnnlabError):
     """A race that would not be fair: both sides compute different things, or one of them broke down."""
+
+
+class TaskError(RnnlabError):
+    """A task cannot be built or fed as asked: a wrong name, argument, batch or split."""

@@ -299,7 +299,7 @@ class Model(nn.Module):
         can_gpu = (
             some.dtype == torch.float32
             and (some.is_cuda or os.environ.get("TRITON_INTERPRET") == "1")  # which runs kernels on the CPU, for tests
-            and find_spec("triton") is not None
+            and _has_triton()
         )
         if self.path == "reference":
             return "reference", "asked for"
@@ -307,7 +307,7 @@ class Model(nn.Module):
             return "reference", "an export records operations of torch"
         is_gpu_wanted = self.path.startswith("gpu")
         if is_gpu_wanted and not can_gpu:
-            reason = "it needs Triton" if find_spec("triton") is None else f"not {some.dtype} on {some.device}"
+            reason = "it needs Triton" if not _has_triton() else f"not {some.dtype} on {some.device}"
             raise ModelError(f"the gpu path runs float32 on CUDA devices: {reason}")
         if can_cpu and not is_gpu_wanted:
             return "cpu", "asked for" if self.path == "cpu" else f"{some.dtype} on the CPU".replace("torch.", "")
@@ -374,6 +374,11 @@ def _tokens(x: Tensor, size: int, lowest: int = 0) -> Tensor:
     if not x.is_cuda and not torch.compiler.is_exporting() and (int(x.min()) < lowest or int(x.max()) >= size):
         raise ModelError(f"tokens lie from 0 to {size - 1}, got {int(x.min())} to {int(x.max())}")
     return x.long()
+
+
+@lru_cache(maxsize=1)
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
 
 
 def _untraced_forward() -> Any:

@@ -80,9 +80,8 @@ class GpuArrays:
         if self.state is not None and before:
             values[:, :before, :, *([] if is_tokens else [slice(units)])] = self.state[part]
         elif not is_tokens:
-            for row in range(before):
-                name = self.initial_name(part, row - before)
-                values[:, row, :, :units] = 0 if name is None else self.parameters[name][:, None, :]
+            for name, rows in self.initial_rows(part):
+                values[:, rows, :, :units] = 0 if name is None else self.parameters[name][:, None, None, :]
         if after and not is_tokens:
             values[:, before + self.T :] = 0
         if self.program.has_ones(part):
@@ -112,6 +111,13 @@ class GpuArrays:
         key = (part[0], (self.first_step + time) % self.architecture.period)
         name = f"{self.architecture.label(key)} initial {part[1]}".rstrip()
         return name if name in self.parameters else None
+
+    def initial_rows(self, part: Part) -> list[tuple[str | None, slice]]:
+        """The parameters that stand for values before the first step, each with the rows that it stands for."""
+        before, period = self.plan.histories.get(part, 0), self.architecture.period
+        return [
+            (self.initial_name(part, row - before), slice(row, before, period)) for row in range(min(before, period))
+        ]
 
     def times(self, key: NodeKey) -> range:
         """The times at which a node is computed."""

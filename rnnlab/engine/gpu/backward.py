@@ -319,10 +319,12 @@ class GpuBackward:
     def _initial_gradients(self, gradients: dict[str, Tensor]) -> None:
         """Every read from before the first step is a read of the initial state."""
         for part, before in self.plan.histories.items():
-            for time in range(-before, 0) if self.arrays.state is None else ():
-                name = self.arrays.initial_name(part, time)
-                if name is not None and (part in self.dvalues or part in self.before):
-                    _accumulate(gradients, name, self._own(part, time, time + 1)[:, 0].sum(1))
+            if not before or self.arrays.state is not None or not (part in self.dvalues or part in self.before):
+                continue
+            gathered = self._own(part, -before, 0)
+            for name, rows in self.arrays.initial_rows(part):
+                if name is not None:
+                    _accumulate(gradients, name, gathered[:, rows].sum((1, 2)))
 
 
 def _every(code: NodeCode) -> Pairs:

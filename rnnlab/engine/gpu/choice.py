@@ -55,13 +55,14 @@ def choose(
 
 
 class Tilings(tuple[Tiling, ...]):
-    """How the components of a spread network are cut up."""
+    """How the components of a spread network are cut up, each forward and backward."""
 
     def __str__(self) -> str:
-        return "; ".join(
-            f"spread over {each.num_programs} multiprocessors, {each.units} units of {each.rows} sequences each, "
-            f"matrices {'in shared memory' if each.is_kept else 'streamed'}"
-            for each in self
+        names = ("forward", "backward") * (len(self) // 2)
+        return "spread over multiprocessors: " + "; ".join(
+            f"{name} over {each.num_programs}, {each.units} units of {each.rows} sequences each, "
+            f"matrices {'in shared memory' if each.is_kept else 'streamed'}, about {each.microseconds:.1f} us a slot"
+            for name, each in zip(names, self, strict=True)
         )
 
 
@@ -75,10 +76,10 @@ def spread_reason(program: GpuProgram, sizes: tuple[int, int], device: torch.dev
     for number, component in enumerate(program.plan.components):
         if component.is_hoisted:
             continue
-        tiling = program.tiling(number, *sizes, processors(device))
-        if isinstance(tiling, str):
-            return tiling
-        found.append(tiling)
+        tilings = program.tilings(number, sizes, processors(device))
+        if isinstance(tilings, str):
+            return tilings
+        found += tilings
     return Tilings(found)
 
 

@@ -12,7 +12,6 @@ from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
 from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
 from rnnlab.engine.gpu.program import Kernel
-from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import NodeCode, Part, Product
 
 
@@ -54,8 +53,9 @@ def launch_spread(
     gradients: tuple[frozenset[Part], frozenset[Part]] | None,
 ) -> None:
     """Run the kernel of a spread component; `gradients` as in `GpuProgram.spread_kernel`."""
-    tiling = arrays.program.tiling(number, arrays.P, arrays.B, processors(arrays.device))
-    assert isinstance(tiling, Tiling), tiling  # the model has asked
+    tilings = arrays.program.tilings(number, (arrays.P, arrays.B), processors(arrays.device))
+    assert not isinstance(tilings, str), tilings  # the model has asked
+    tiling = tilings[gradients is not None]
     device = arrays.device.index or 0
     kernel = arrays.program.spread_kernel(number, tiling, arrays.shared, gradients, device)
     grid = (arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows), arrays.P)

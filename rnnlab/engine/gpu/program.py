@@ -70,7 +70,7 @@ class GpuProgram:
         self.arithmetic = ARITHMETIC[precision]
         self.codes = node_codes(plan, choices)
         self._kernels: dict[Any, Any] = {}
-        self._tilings: dict[Any, Tiling | str] = {}
+        self._tilings: dict[Any, tuple[Tiling, Tiling] | str] = {}
         self._moments: dict[Any, Tensor] = {}
 
     @cached_property
@@ -166,13 +166,17 @@ class GpuProgram:
         component = self.plan.components[number]
         return SpreadComponent(component, self.codes_of(component), self.arithmetic)
 
-    def tiling(self, number: int, members: int, batch: int, processors: int) -> Tiling | str:
-        """How a component is cut up, or why it cannot be."""
-        key = ("tiling", number, members, batch, processors)
+    def tilings(self, number: int, sizes: tuple[int, int], processors: int) -> tuple[Tiling, Tiling] | str:
+        """How a component is cut up forward and backward, for so many members and sequences, or why it cannot be."""
+        key = (number, sizes, processors)
         if key not in self._tilings:
             spread = self.spread(number)
-            found = spread.obstacle or spread.tiling(members, batch, processors, shared_memory())
-            self._tilings[key] = found or f"{members * spread.num_workers(64)} tiles or more do not fit at once"
+            passes = [
+                spread.tiling(sizes, processors, shared_memory(), backward=backward) for backward in (False, True)
+            ]
+            reason = spread.obstacle or f"it does not fit into {processors} multiprocessors at once"
+            is_possible = spread.obstacle is None and None not in passes
+            self._tilings[key] = (passes[0], passes[1]) if is_possible else reason  # type: ignore[assignment]
         return self._tilings[key]
 
     def has_factor(self, part: Part) -> bool:

@@ -22,12 +22,15 @@ struct Half {  // bf16
   u16 bits;
 };
 
+// loads are asked for long before they are needed; a bf16 number is widened where it is used, for that must wait
 DEVICE float load(const float *from) { return __ldcg(from); }
-DEVICE float load(const Half *from) {
-  u16 bits;
-  asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(bits) : "l"(from));
-  return __uint_as_float((u32)bits << 16);
+DEVICE Half load(const Half *from) {
+  Half found;
+  asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(found.bits) : "l"(from));
+  return found;
 }
+DEVICE float number(float x) { return x; }
+DEVICE float number(Half x) { return __uint_as_float((u32)x.bits << 16); }
 DEVICE void store(float *to, float x) { *to = x; }
 DEVICE void store(Half *to, float x) {
   u32 both;
@@ -83,12 +86,12 @@ DEVICE void load_tiles(u32 (&to)[2], u32 from) {
 }
 
 DEVICE void multiply_bf16(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 DEVICE void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -112,17 +115,31 @@ DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   }
 }
 
-// rows of 64 bytes lie so that eight of them, 16 bytes each, touch every bank once
+// A chunk lies as rows of 64 bytes, four pieces of 16 in an order that turns with the row, so that eight rows' pieces
+// touch every bank once. What a lane copies of it, and what it loads, differs from row to row by a constant.
 DEVICE u32 piece(int row, int number) { return row * CHUNK + ((number ^ (row >> 1)) & 3) * 16; }
 
-// a warp copies a chunk of `bytes` from each of `count` rows, of which the first `live` are there
-DEVICE void copy_rows(u32 to, const char *from, i64 stride, int bytes, int count, int live) {
-  for (int i = threadIdx.x % 32; i < count * 4; i += 32) {
-    const int row = i / 4, number = i % 4;
-    if (number * 16 < bytes) {
-      const bool is_there = row < live;
-      copy16(to + piece(row, number), from + (is_there ? row : 0) * stride + number * 16, is_there);
-    }
+// where a lane finds the first of the rows that it copies: eight rows at a time, four lanes a row
+struct Copier {
+  u32 to;
+  i64 from, eight_rows;
+  int row, number;
+  DEVICE Copier(i64 stride) {
+    const int lane = threadIdx.x % 32;
+    row = lane / 4, number = lane % 4;
+    to = piece(row, number);
+    from = row * stride + number * 16;
+    eight_rows = 8 * stride;
+  }
+};
+
+// a warp copies a chunk of `bytes` from each of COUNT rows, of which the first `live` are there
+template <int COUNT> DEVICE void copy_rows(const Copier &lane, u32 to, const char *from, int bytes, int live) {
+  if (lane.number * 16 >= bytes) return;
+#pragma unroll
+  for (int i = 0; i < COUNT / 8; ++i) {
+    const bool is_there = lane.row + i * 8 < live;
+    copy16(to + lane.to + i * 8 * CHUNK, from + (is_there ? lane.from + i * lane.eight_rows : 0), is_there);
   }
 }
 
@@ -130,48 +147,56 @@ DEVICE void copy_rows(u32 to, const char *from, i64 stride, int bytes, int count
 struct Kept {
   u32 start;
   int stride;  // bytes from column to column
-  DEVICE u32 operator()(int column, int chunk, int number) const {
-    return start + column * stride + chunk * CHUNK + number * 16;
-  }
+  DEVICE u32 lane(int column, int number) const { return start + column * stride + number * 16; }
+  DEVICE u32 step(u32 lane, int chunk, int step) const { return lane + chunk * CHUNK + step * STEP; }
 };
 
 // the same, of which only the chunk at hand is there, copied beside what it multiplies
 struct Passing {
   u32 start;
-  DEVICE u32 operator()(int column, int, int number) const { return start + piece(column, number); }
+  static constexpr int stride = CHUNK;
+  DEVICE u32 lane(int column, int number) const { return start + piece(column, number); }
+  DEVICE u32 step(u32 lane, int, int step) const { return lane ^ (step * STEP); }  // the order turns within 64 bytes
 };
 
-// sums of GROUPS, each UNITS columns wide, of a chunk; the groups' columns follow one another in `right`
+// sums of GROUPS, each UNITS columns wide, of one step of 32 bytes
 template <int... GROUPS, int M, int N, class Right>
-DEVICE void multiply_chunk(float (&sums)[M][N][4], u32 left, Right right, int chunk, int bytes) {
-  const int lane = threadIdx.x % 32;
-  for (int step = 0; step * STEP < bytes; ++step) {
-    u32 a[M][4];
+DEVICE void multiply_step(float (&sums)[M][N][4], u32 left, u32 right, const Right &matrix, int chunk, int step) {
+  u32 a[M][4];
 #pragma unroll
-    for (int m = 0; m < M; ++m) load_tiles(a[m], left + piece(m * 16 + lane % 16, step * 2 + lane / 16));
-    int column = 0;
-    auto group = [&](auto place) {
+  for (int m = 0; m < M; ++m) load_tiles(a[m], (left ^ (step * STEP)) + m * 16 * CHUNK);
+  int column = 0;
+  auto group = [&](auto place) {
+    if constexpr (UNITS == 8) {
+      u32 b[2];
+      load_tiles(b, matrix.step(right + column * matrix.stride, chunk, step));
 #pragma unroll
-      for (int n = 0; n < UNITS / 8; n += UNITS == 8 ? 1 : 2) {
-        if constexpr (UNITS == 8) {
-          u32 b[2];
-          load_tiles(b, right(column + lane % 8, chunk, step * 2 + lane / 8 % 2));
+      for (int m = 0; m < M; ++m) multiply(sums[m][place.value], a[m], b[0], b[1]);
+    } else {
 #pragma unroll
-          for (int m = 0; m < M; ++m) multiply(sums[m][place.value], a[m], b[0], b[1]);
-        } else {
-          u32 b[4];
-          load_tiles(b, right(column + n * 8 + lane % 8 + lane / 16 * 8, chunk, step * 2 + lane / 8 % 2));
+      for (int n = 0; n < UNITS / 8; n += 2) {
+        u32 b[4];
+        load_tiles(b, matrix.step(right + (column + n * 8) * matrix.stride, chunk, step));
 #pragma unroll
-          for (int m = 0; m < M; ++m) {
-            multiply(sums[m][place.value * (UNITS / 8) + n], a[m], b[0], b[1]);
-            multiply(sums[m][place.value * (UNITS / 8) + n + 1], a[m], b[2], b[3]);
-          }
+        for (int m = 0; m < M; ++m) {
+          multiply(sums[m][place.value * (UNITS / 8) + n], a[m], b[0], b[1]);
+          multiply(sums[m][place.value * (UNITS / 8) + n + 1], a[m], b[2], b[3]);
         }
       }
-      column += UNITS;
-    };
-    (group(Number<GROUPS>()), ...);
-  }
+    }
+    column += UNITS;
+  };
+  (group(Number<GROUPS>()), ...);
+}
+
+// the same of a chunk; the groups' columns follow one another in the matrix
+template <int... GROUPS, int M, int N, class Right>
+DEVICE void multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right &matrix, int chunk, int bytes) {
+  const int lane = threadIdx.x % 32;
+  const u32 left = chunk_start + piece(lane % 16, lane / 16);
+  const u32 right = matrix.lane(lane % 8 + (UNITS == 8 ? 0 : lane / 16 * 8), lane / 8 % 2);
+  multiply_step<GROUPS...>(sums, left, right, matrix, chunk, 0);
+  if (bytes == CHUNK) multiply_step<GROUPS...>(sums, left, right, matrix, chunk, 1);
 }
 
 // chunk after chunk of a warp's part of the depth: `issue` begins to copy one, `use` multiplies it when it is there

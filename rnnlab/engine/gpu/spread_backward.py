@@ -13,9 +13,8 @@ from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import KernelText
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
-from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.spread import Segment, gathering_parts, late_gates
-from rnnlab.engine.gpu.spread_node import SpreadNode, SpreadWriter, edge_read
+from rnnlab.engine.gpu.spread_node import Source, SpreadNode, SpreadWriter, edge_read
 from rnnlab.engine.nodes import NodeCode, Part
 
 
@@ -105,12 +104,10 @@ class _Backward(SpreadNode):
         writer = self.writer
         self._load_values()
         for part in self.code.parts:
-            writer.add(f"float {self._change(part)}[NUM] = {{}};")
             if (self.code.key[0], part) in self.given:
-                pointer = writer.value((self.code.key[0], part), 0, "dvalues")
-                with self.elements():
-                    text = self.load(pointer, self.width)
-                    writer.add(f"if (!is_before) {self._change(part)}[e] = {text};")
+                self.fetch(self._change(part), writer.value((self.code.key[0], part), 0, "dvalues"), "!is_before")
+            else:
+                writer.add(f"float {self._change(part)}[NUM] = {{}};")
         self.products(self.stages[0], {each: self._source(each) for each in self.stages[0].segments})
         parts = gathering_parts(self.writer.spread.codes, self.code)
         with self.elements():
@@ -119,11 +116,10 @@ class _Backward(SpreadNode):
         for each in self.arriving:
             self._add_passed(each)
 
-    def _source(self, segment: Segment) -> tuple[str, int, str, str]:
+    def _source(self, segment: Segment) -> Source:
         time = f"(time + {segment.product.edge.delay})"
-        pointer = self.gates_of(segment.owner, time)
-        width = segment.owner.num_gates * padded(segment.owner.units)
-        return pointer, width, f"{time} >= 0 && {time} < T", self.wait_for(segment.owner, time)
+        rows = self.gates_of(segment.owner, time)
+        return Source(rows, f"{time} >= 0 && {time} < T", self.wait_for(segment.owner, time))
 
     def _add_passed(self, each: Passed) -> None:
         writer, change = self.writer, self._change(each.part)
@@ -137,19 +133,18 @@ class _Backward(SpreadNode):
         with writer.block(f"if ({time} >= 0 && {time} < T)"):
             if each.reader.key != self.code.key:
                 writer.add(self.wait_for(each.reader, time, warp_only_own=True))
-            pointer = writer.per_time("passed", (each.reader.key, each.name), self.width, 4, time)
+            rows = writer.per_time("passed", (each.reader.key, each.name), self.width, 4, time)
             with self.elements():
-                writer.add(f"{change}[e] += {self.load(pointer, self.width)};")
+                writer.add(f"{change}[e] += {self.load(rows)};")
 
     def _store_before(self) -> None:
         writer = self.writer
         with self.elements():
             for part, depth in self.depths.items():
                 index = f"(member * {depth} + time + {depth})"
-                array = writer.array("dbefore", (self.code.key[0], part))
-                pointer = f"((float *){array} + ({index} * B + first_row) * {self.width})"
+                rows = writer.rows("dbefore", (self.code.key[0], part), "float", index, self.width)
                 with writer.block(f"if (time >= -{depth})"):
-                    self.store(pointer, self.width, f"{self._change(part)}[e]")
+                    self.store(rows, f"{self._change(part)}[e]")
             for variable in self.previous.values():
                 writer.add(f"{variable} = 0.0f;")
 
@@ -161,11 +156,7 @@ class _Backward(SpreadNode):
         read = names_read(program.late or {}) + names_read(program.backward)
         self.inputs: dict[str, str] = {}
         for number, name in enumerate(name for name in dict.fromkeys(read) if not name.startswith("d ")):
-            pointer, width, column = self.place_of(name)
-            self.writer.add(f"float i{number}[NUM] = {{}};")
-            with self.elements():
-                self.writer.add(f"if (!is_before) i{number}[e] = {self.load(pointer, width, column)};")
-            self.inputs[name] = f"i{number}[e]"
+            self.inputs[name] = self.fetch(f"i{number}", self.place_of(name), "!is_before")
         self.inputs |= {f"d state {part}": f"{self._change(part)}[e]" for part in self.code.parts}
 
     def _moment(self) -> None:
@@ -174,7 +165,7 @@ class _Backward(SpreadNode):
             with self.elements():
                 self._store_gates(self._formulas(program.late))
             writer.add("publish(early + worker, position + 1);")
-            self.products(self.stages[1], {each: self._late_source(each) for each in self.stages[1].segments})
+            self.products(self.stages[1], {each: self._late_source() for each in self.stages[1].segments})
             writer.add("float change_reset[NUM];")
             with self.elements():
                 writer.add(f"change_reset[e] = {self.sum_of(self.stages[1], 0)};")
@@ -185,9 +176,8 @@ class _Backward(SpreadNode):
             self._store_gates({name: text for name, text in found.items() if name not in late})
             self._pass_on(found)
 
-    def _late_source(self, segment: Segment) -> tuple[str, int, str, str]:
-        width = self.code.num_gates * self.width
-        return self.gates_of(self.code), width, "true", self.wait_for(self.code, "time", is_early=True)
+    def _late_source(self) -> Source:
+        return Source(self.gates_of(self.code), "true", self.wait_for(self.code, "time", is_early=True))
 
     def _formulas(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
         lines, found = write_formulas(outputs, self.inputs, nonlinearity(self.code), "e", CUDA)
@@ -198,7 +188,7 @@ class _Backward(SpreadNode):
         for name, text in found.items():
             if name.startswith("d gate "):
                 column = self.code.program.gates.index(name.removeprefix("d gate ")) * self.width
-                self.store(self.gates_of(self.code), self.code.num_gates * self.width, text, column)
+                self.store(self.gates_of(self.code)._replace(column=column), text)
 
     def _pass_on(self, found: Mapping[str, str]) -> None:
         writer = self.writer
@@ -207,8 +197,7 @@ class _Backward(SpreadNode):
             if each.name in self.previous:
                 writer.add(f"{self.previous[each.name]} = {text};")
             elif each.source in self.wanted:
-                pointer = writer.per_time("passed", (self.code.key, each.name), self.width, 4)
-                self.store(pointer, self.width, text)
+                self.store(writer.per_time("passed", (self.code.key, each.name), self.width, 4), text)
         if self.code.depth is not None and self.code.depth_product.has_projection and "d depth" in found:
-            pointer = writer.per_time("dprojected", self.code.depth_product.edge, self.width, 4)
-            self.store(pointer, self.width, found["d depth"])
+            rows = writer.per_time("dprojected", self.code.depth_product.edge, self.width, 4)
+            self.store(rows, found["d depth"])

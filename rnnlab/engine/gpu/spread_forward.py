@@ -6,7 +6,7 @@ from rnnlab.engine.gpu.compiled import KernelText
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.spread import Segment, Stage, first_sums, late_gates
-from rnnlab.engine.gpu.spread_node import SpreadNode, SpreadWriter
+from rnnlab.engine.gpu.spread_node import Source, SpreadNode, SpreadWriter
 from rnnlab.engine.nodes import NodeCode
 
 
@@ -69,10 +69,10 @@ class _Forward(SpreadNode):
                 continue
             variable = self.previous[part] = f"previous{len(self.previous)}"
             time = f"({start} + {number} * {self.writer.period})"
-            pointer = self.writer.value((edge.source[0], part), edge.delay, time=time)
+            rows = self.writer.value((edge.source[0], part), edge.delay, time=time)
             self.writer.add(f"float {variable}[NUM];")
             with self.elements():
-                self.writer.add(f"{variable}[e] = {self.load(pointer, self.width)};")
+                self.writer.add(f"{variable}[e] = {self.load(rows)};")
 
     def _load_known(self) -> None:
         """What is there already is asked for before waiting for others."""
@@ -82,12 +82,10 @@ class _Forward(SpreadNode):
             elif not self._is_awaited(name):
                 self._load(name)
         external = {gate for product in self.code.external for _, gate in product.pairs}
-        self.given = {gate: f"given{gate}[e]" for gate in sorted(external)}
-        for gate in self.given:
-            self.writer.add(f"float given{gate}[NUM];")
-            with self.elements():
-                text = self.load(self.gates_of(self.code), self.code.num_gates * self.width, gate * self.width)
-                self.writer.add(f"given{gate}[e] = {text};")
+        gates = self.gates_of(self.code)
+        self.given = {
+            gate: self.fetch(f"given{gate}", gates._replace(column=gate * self.width)) for gate in sorted(external)
+        }
 
     def _load_awaited(self) -> None:
         for name in self._taken_over():
@@ -100,23 +98,18 @@ class _Forward(SpreadNode):
                 self._load(name)
 
     def _load(self, name: str) -> None:
-        variable = f"i{len(self.inputs)}"
-        pointer, width, column = self.place_of(name)
-        self.writer.add(f"float {variable}[NUM];")
-        with self.elements():
-            self.writer.add(f"{variable}[e] = {self.load(pointer, width, column)};")
-        self.inputs[name] = f"{variable}[e]"
+        self.inputs[name] = self.fetch(f"i{len(self.inputs)}", self.place_of(name))
 
     # ------------------------------------------------------------------------------------------------------ products
 
-    def _source(self, segment: Segment, number: int) -> tuple[str, int, str, str]:
+    def _source(self, segment: Segment, number: int) -> Source:
         if number == 1:  # the second product multiplies what all programs of the node have just published
-            pointer = self.writer.per_time("reset", self.code.key, self.width, self.writer.itemsize)
-            return pointer, self.width, "true", self.wait_for(self.code, "time", is_early=True)
+            rows = self.writer.per_time("reset", self.code.key, self.width, self.writer.itemsize)
+            return Source(rows, "true", self.wait_for(self.code, "time", is_early=True))
         part, delay = segment.product.part, segment.product.edge.delay
         kind = "values" if self.writer.storage[part] == self.writer.itemsize else "factor"
         wait = f"if (time - {delay} >= 0 && time - {delay} < T) {self.wait_for(segment.owner, f'time - {delay}')}"
-        return self.writer.value(part, delay, kind), self.writer.widths[part], "true", wait
+        return Source(self.writer.value(part, delay, kind), "true", wait)
 
     # ------------------------------------------------------------------------------------------------------ formulas
 
@@ -156,12 +149,11 @@ class _Forward(SpreadNode):
     def _store(self, name: str, text: str) -> None:
         if name.startswith("gate ") and self.code.gate_is_state:  # then the state is stored, and is enough
             return
-        pointer, width, column = self.place_of(name)
-        self.store(pointer, width, text, column)
+        self.store(self.place_of(name), text)
         if name.startswith("state "):
             part = (self.code.key[0], name.removeprefix("state "))
             if has_factor(self.writer, part):
-                self.store(self.writer.value(part, 0, "factor"), width, text)
+                self.store(self.writer.value(part, 0, "factor"), text)
 
 
 def has_factor(writer: SpreadWriter, part: tuple[str, str]) -> bool:

@@ -8,10 +8,12 @@ which is `row(e)` of the program's sequences and `unit` of its units.
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
+from typing import NamedTuple
 
+from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
-from rnnlab.engine.gpu.formulas import CUDA, names_read, needs_choice
+from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.spread import (
     CHUNK,
@@ -30,6 +32,15 @@ from rnnlab.engine.plan import Plan
 THREADS = 32 * WARPS
 PRECISIONS = {"bf16": 16, "tf32": 19, "float32": 32}  # bits of a factor
 TYPES = {2: "Half", 4: "float"}
+
+
+class Rows(NamedTuple):
+    """Where a row of numbers for each sequence lies: text of the pointer to the first, their type, numbers of a row."""
+
+    pointer: str
+    type: str
+    width: int
+    column: int = 0  # where in the row the node's own numbers begin
 
 
 class SpreadWriter:
@@ -83,21 +94,23 @@ class SpreadWriter:
         """The name of an array among the kernel's arguments."""
         return self.arguments.setdefault(Argument(kind, of), f"a.{kind}{len(self.arguments)}")
 
-    def value(self, part: Part, delay: int, kind: str = "values", time: str = "time") -> str:
-        """Text of the pointer to a part of some node's state so many steps ago, at the program's first sequence."""
+    def value(self, part: Part, delay: int, kind: str = "values", time: str = "time") -> Rows:
+        """A part of some node's state so many steps ago, from the program's first sequence on."""
         before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
         size = self.storage[part] if kind == "values" else self.itemsize if kind == "factor" else 4
         member = "0" if kind == "values" and part[0] in self.shared else f"member * (T + {before + after})"
         index = f"({member} + {time} + {before - delay})"
-        return self._pointer(kind, part, TYPES[size], index, self.widths[part])
+        return self.rows(kind, part, TYPES[size], index, self.widths[part])
 
-    def per_time(self, kind: str, of: object, width: int, itemsize: int, time: str = "time") -> str:
+    def per_time(self, kind: str, of: object, width: int, itemsize: int, time: str = "time") -> Rows:
         """The same for something that a node keeps at each of its times."""
         index = f"(member * ((T + {self.period - 1}) / {self.period}) + ({time}) / {self.period})"
-        return self._pointer(kind, of, TYPES[itemsize], index, width)
+        return self.rows(kind, of, TYPES[itemsize], index, width)
 
-    def _pointer(self, kind: str, of: object, of_type: str, index: str, width: int) -> str:
-        return f"(({of_type} *){self.array(kind, of)} + ({index} * B + first_row) * {width})"
+    def rows(self, kind: str, of: object, of_type: str, index: str, width: int) -> Rows:
+        """Number `index` of arrays [B, width] that lie one after another."""
+        pointer = f"(({of_type} *){self.array(kind, of)} + ({index} * B + first_row) * {width})"
+        return Rows(pointer, of_type, width)
 
     def text(self) -> KernelText:
         """The whole kernel."""
@@ -130,6 +143,14 @@ class SpreadWriter:
     def _bits(self) -> int:
         arithmetic = self.spread.arithmetic
         return 16 if arithmetic.dtype.itemsize == 2 else 32 if arithmetic.is_split else 19
+
+
+class Source(NamedTuple):
+    """What a product multiplies: the rows, the condition under which they are there, and text that waits for them."""
+
+    rows: Rows
+    condition: str
+    wait: str
 
 
 class SpreadNode:
@@ -243,13 +264,12 @@ class SpreadNode:
             return segment.product.num_gates * self.width
         return self.width
 
-    def products(self, stage: Stage, sources: Mapping[Segment, tuple[str, int, str, str]]) -> None:
+    def products(self, stage: Stage, sources: Mapping[Segment, Source]) -> None:
         """Lines that make the products of a stage and leave the sums of each warp.
 
         Args:
             stage: which.
-            sources: for each segment the pointer to its rows, the numbers of a row, the condition under which it is
-                there at all, and what to wait for.
+            sources: what each segment multiplies.
         """
         writer, itemsize = self.writer, self.writer.itemsize
         num_chunks, num_parts = stage.num_chunks(itemsize), stage.num_parts(itemsize)
@@ -263,13 +283,13 @@ class SpreadNode:
             writer.add(f"const int last = (warp + 1) * {num_chunks} / {num_parts};")
             ends = self._ends(stage)
             for number, segment in enumerate(stage.segments):
-                rows, _, condition, wait = sources[segment]
+                rows, condition, wait = sources[segment]
                 start = ends[number - 1] if number else 0
                 writer.add(f"const bool is_there{number} = {condition};")
-                writer.add(f"const char *const rows{number} = (const char *)({rows} + {segment.first});")
+                writer.add(f"const char *const rows{number} = (const char *)({rows.pointer} + {segment.first});")
                 if wait:
                     writer.add(f"if (is_there{number} && first < {ends[number]} && last > {start}) {wait}")
-            self._issue(stage, ends, [sources[segment][1] for segment in stage.segments])
+            self._issue(stage, ends, [sources[segment].rows.width for segment in stage.segments])
             self._use(stage, ends)
             writer.add(
                 f"in_turn<{self.use.num_stages}>(first, last, address_of(buffer), {self._stage_bytes()}, issue, use);",
@@ -300,14 +320,18 @@ class SpreadNode:
 
     def _issue(self, stage: Stage, ends: Sequence[int], widths: Sequence[int]) -> None:
         writer, itemsize = self.writer, self.writer.itemsize
+        for number, segment in enumerate(stage.segments):
+            writer.add(f"const Copier lane{number}({widths[number] * itemsize});")
+            if not self.use.is_kept:
+                writer.add(f"const Copier columns{number}({segment.matrix_width * itemsize});")
         with writer.block("auto issue = [&](int chunk, u32 to)", "};"):
             for number, segment in self._cases(stage, ends):
                 writer.add(f"if (!is_there{number}) return;")
-                writer.add(f"copy_rows(to, rows{number} + at, {widths[number] * itemsize}, bytes, ROWS, num_live);")
+                writer.add(f"copy_rows<ROWS>(lane{number}, to, rows{number} + at, bytes, num_live);")
                 for place, row in enumerate(() if self.use.is_kept else segment.matrix_rows):
                     writer.add(
-                        f"copy_rows(to + (ROWS + {place} * UNITS) * CHUNK, {self._matrix(segment, row)} + at, "
-                        f"{segment.matrix_width * itemsize}, bytes, UNITS, UNITS);"
+                        f"copy_rows<UNITS>(columns{number}, to + (ROWS + {place} * UNITS) * CHUNK, "
+                        f"{self._matrix(segment, row)} + at, bytes, UNITS);"
                     )
 
     def _use(self, stage: Stage, ends: Sequence[int]) -> None:
@@ -347,23 +371,29 @@ class SpreadNode:
 
     # ---------------------------------------------------------------------------------------------------- elements
 
-    def element(self, pointer: str, width: int, column: int = 0) -> str:
-        """Text of the address of an element."""
-        moved = f" + {column}" if column else ""
-        return f"{pointer} + row(e) * {width}{moved} + first_unit + unit"
+    def _element(self, rows: Rows) -> str:
+        moved = f" + {rows.column}" if rows.column else ""
+        return f"{rows.pointer} + row(e) * {rows.width}{moved} + first_unit + unit"
 
-    def load(self, pointer: str, width: int, column: int = 0) -> str:
+    def fetch(self, variable: str, rows: Rows, condition: str = "true") -> str:
+        """Lines that ask for elements, zero where there is no such sequence; text of one of them."""
+        self.writer.add(f"{rows.type} {variable}[NUM] = {{}};")
+        with self.elements():
+            self.writer.add(f"if ({condition} && is_live(e)) {variable}[e] = load({self._element(rows)});")
+        return f"number({variable}[e])"
+
+    def load(self, rows: Rows) -> str:
         """Text of an element, zero where there is no such sequence."""
-        return f"is_live(e) ? load({self.element(pointer, width, column)}) : 0.0f"
+        return f"(is_live(e) ? number(load({self._element(rows)})) : 0.0f)"
 
-    def store(self, pointer: str, width: int, value: str, column: int = 0) -> None:
+    def store(self, rows: Rows, value: str) -> None:
         """Write an element where there is such a sequence."""
-        self.writer.add(f"if (is_live(e)) store({self.element(pointer, width, column)}, {value});")
+        self.writer.add(f"if (is_live(e)) store({self._element(rows)}, {value});")
 
-    def load_biases(self, outputs: Mapping[str, object]) -> dict[str, str]:
+    def load_biases(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
         """Lines before the loop: the biases of a thread's unit; the variable of each."""
         found: dict[str, str] = {}
-        for name in (name for name in names_read(outputs) if name.startswith("bias ")):  # type: ignore[arg-type]
+        for name in (name for name in names_read(outputs) if name.startswith("bias ")):
             gate = self.code.program.gates.index(name.removeprefix("bias "))
             array, all_gates = self.writer.array("bias", self.code.bias), self.code.num_gates * self.width
             found[name] = f"bias{gate}"
@@ -373,42 +403,33 @@ class SpreadNode:
             )
         return found
 
-    def place_of(self, name: str) -> tuple[str, int, int]:
-        """Where something lies that formulas name without `d ` in front: pointer, numbers of a row, first column."""
+    def place_of(self, name: str) -> Rows:
+        """Where something lies that formulas name without `d ` in front."""
         writer, code = self.writer, self.code
         kind, _, rest = name.partition(" ")
         match kind:
             case "gate" if code.gate_is_state:
-                return self.part_place((code.key[0], code.first_part), 0)
+                return writer.value((code.key[0], code.first_part), 0)
             case "gate":
-                column = code.program.gates.index(rest) * self.width
-                return self.gates_of(code), code.num_gates * self.width, column
+                return self.gates_of(code)._replace(column=code.program.gates.index(rest) * self.width)
             case "reset":
-                return writer.per_time("reset", code.key, self.width, writer.itemsize), self.width, 0
+                return writer.per_time("reset", code.key, self.width, writer.itemsize)
             case "state":
-                return self.part_place((code.key[0], rest), 0)
+                return writer.value((code.key[0], rest), 0)
             case "depth" if code.depth_product.has_projection:
-                return writer.per_time("projected", code.depth_product.edge, self.width, 4), self.width, 0
+                return writer.per_time("projected", code.depth_product.edge, self.width, 4)
             case _:
                 edge, part = self.edge_of(name)
-                return self.part_place((edge.source[0], part), edge.delay)
+                return writer.value((edge.source[0], part), edge.delay)
 
-    def part_place(self, part: Part, delay: int) -> tuple[str, int, int]:
-        """The same for a part of some node's state."""
-        return self.writer.value(part, delay), self.writer.widths[part], 0
-
-    def gates_of(self, code: NodeCode, time: str = "time") -> str:
-        """Text of the pointer to a node's gates."""
+    def gates_of(self, code: NodeCode, time: str = "time") -> Rows:
+        """All gates of a node."""
         width = code.num_gates * padded(code.units)
         return self.writer.per_time("gates", code.key, width, self.writer.itemsize, time)
 
     def edge_of(self, name: str) -> tuple[EdgeSpec, str]:
         """The edge, and the part that it brings, of a state that formulas take as it is."""
         return edge_read(self.code, name)
-
-    def needs_choice(self, outputs: Mapping[str, object]) -> bool:
-        """Whether formulas use the node's own nonlinearity."""
-        return needs_choice(outputs)  # type: ignore[arg-type]
 
 
 def edge_read(code: NodeCode, name: str) -> tuple[EdgeSpec, str]:
@@ -421,6 +442,3 @@ def edge_read(code: NodeCode, name: str) -> tuple[EdgeSpec, str]:
         return code.identities[int(rest)], code.identities[int(rest)].port or ""
     assert kind == "depth", name
     return code.depth_product.edge, code.depth_product.part[1]
-
-
-__all__ = ["CUDA", "SpreadNode", "SpreadWriter", "edge_read"]

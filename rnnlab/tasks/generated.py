@@ -1,0 +1,74 @@
+"""Tasks whose sequences are made, not read: fresh ones for training, fixed sets to compare networks on."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from rnnlab.tasks.task import SPLITS, AbstractTask, Batch, Split, require_at_least, require_split
+
+Choices = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbstractGeneratedTask(AbstractTask):
+    """A task that draws its sequences in two steps: what is random (`choose`), and what follows from it (`encode`).
+
+    Choices are small, so fixed sets are drawn on the CPU, are the same on every machine, and become sequences on the
+    device of the model.
+
+    Args:
+        num_training: from how many fixed sequences training batches are drawn; None draws fresh ones without end.
+        num_evaluation: how many sequences validation and test have each.
+        seed: of the fixed sets; another seed draws others.
+    """
+
+    num_training: int | None = None
+    num_evaluation: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_at_least(1, num_evaluation=self.num_evaluation)
+        require_at_least(0, seed=self.seed)
+        if self.num_training is not None:
+            require_at_least(1, num_training=self.num_training)
+
+    @abstractmethod
+    def choose(self, num_sequences: int, generator: torch.Generator) -> Choices:
+        """Everything random about that many sequences, on the generator's device; the first axis counts sequences."""
+
+    @abstractmethod
+    def encode(self, choices: Choices) -> Batch:
+        """The sequences that follow from these choices, on their device; nothing is random here."""
+
+    def num_sequences(self, split: Split) -> int | None:
+        """How many there are; None where training draws new ones without end."""
+        return self.num_training if require_split(split) == "train" else self.num_evaluation
+
+    def draw(self, num_sequences: int, generator: torch.Generator) -> Batch:
+        """Fresh sequences, or some of the fixed training set, drawn with replacement."""
+        if self.num_training is None:
+            return self.encode(self.choose(num_sequences, generator))
+        rows = torch.randint(
+            self.num_training, (num_sequences,), generator=generator, device=generator.device, dtype=torch.int64
+        )
+        return self.encode(tuple(choice[rows] for choice in fixed_choices(self, "train", generator.device)))
+
+    def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
+        """One pass over a fixed set; training without end has a set of `num_evaluation` here, to be judged by."""
+        require_at_least(1, batch_size=batch_size)
+        choices = fixed_choices(self, require_split(split), torch.device(device))
+        starts = range(0, len(choices[0]), batch_size)
+        return (self.encode(tuple(choice[start : start + batch_size] for choice in choices)) for start in starts)
+
+
+# the sets of one task on one device: training asks for them again and again
+@lru_cache(maxsize=4)
+def fixed_choices(task: AbstractGeneratedTask, split: Split, device: torch.device) -> Choices:
+    """All choices of a fixed set: drawn at once, so that they do not depend on the size of batches or on the device."""
+    generator = torch.Generator().manual_seed(len(SPLITS) * task.seed + SPLITS.index(split))
+    choices = task.choose(task.num_sequences(split) or task.num_evaluation, generator)
+    return tuple(choice.to(device) for choice in choices)

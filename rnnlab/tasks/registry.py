@@ -1,0 +1,213 @@
+"""Tasks by name, `task("adding", length=200)`, or from a file of one's own. No torch until a task is built."""
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from rnnlab.errors import TaskError
+
+if TYPE_CHECKING:
+    from rnnlab.tasks.task import AbstractTask
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """One line of the list of tasks.
+
+    Args:
+        name: the name on the command line.
+        place: `module:Class`, in `rnnlab.tasks`.
+        summary: what the network has to do, in a few words.
+        citation: where it is described.
+        data_set: which files it needs; None where it makes its sequences itself.
+    """
+
+    name: str
+    place: str
+    summary: str
+    citation: str
+    data_set: str | None = None
+
+    def load(self) -> "type[AbstractTask]":
+        """The class of the task."""
+        module, _, name = self.place.partition(":")
+        return getattr(importlib.import_module(f"rnnlab.tasks.{module}"), name)
+
+
+_ROWS = (
+    ("adding", "adding:Adding", "add two marked numbers of a long sequence", "Zhang et al. 4.4 [Z45]"),
+    ("copying", "copying:Copying", "repeat ten symbols after a delay", "Zhang et al. 4.4 [Z46]"),
+    ("capacity", "capacity:Capacity", "learn random labels by heart", "Collins et al. 2.1 [C39]"),
+    ("memory", "memory:Memory", "give back a vector seen once", "Collins et al. 2.2 [C52]"),
+    ("rcf", "rcf:RandomFunction", "learn a random continuous function by heart", "Collins et al. 3 [C56]"),
+    ("parentheses", "parentheses:Parentheses", "count parentheses in ten streams", "Collins et al. 4 [C62]"),
+    ("arithmetic", "arithmetic:Arithmetic", "read two numbers, write their sum", "Collins et al. 4 [C67]"),
+    ("recall", "recall:Recall", "remember the very first number", "Mongia [M7]"),
+    ("mnist", "mnist:SequentialMnist", "name a digit seen pixel by pixel", "Zhang et al. 4.4 [Z47]", "mnist"),
+    ("permuted-mnist", "mnist:PermutedMnist", "the same, pixels in another order", "Zhang et al. 4.4 [Z48]", "mnist"),
+    (
+        *("ptb-characters", "penn_treebank:PennTreebankCharacters", "predict the next character of newspapers"),
+        *("Zhang et al. 4.2 [Z43], Pascanu et al. [P12]", "penn-treebank"),
+    ),
+    (
+        *("ptb-words", "penn_treebank:PennTreebankWords", "predict the next word of newspapers"),
+        *("Pascanu et al. [P12]", "penn-treebank"),
+    ),
+    (
+        *("text8-zhang", "text8:Text8Zhang", "predict the next character of Wikipedia, state carried over"),
+        *("Zhang et al. 4.2 [Z44]", "text8-first74"),
+    ),
+    (
+        *("text8-collins", "text8:Text8Collins", "the same from random places, after 13 steps of warm-up"),
+        *("Collins et al. 3 [C59, C60]", "text8-first74"),
+    ),
+    ("jsb-chorales", "music:JsbChorales", "predict the next chord of chorales", "Pascanu et al. [P12]", "jsb-chorales"),
+    ("nottingham", "music:Nottingham", "predict the next chord of folk tunes", "Pascanu et al. [P12]", "nottingham"),
+    ("musedata", "music:MuseData", "predict the next chord of classical music", "Pascanu et al. [P12]", "musedata"),
+    ("piano-midi", "music:PianoMidi", "predict the next chord of piano music", "Pascanu et al. [P12]", "piano-midi"),
+    ("sst", "sentiment:Sentiment", "grade a film review, one to five", "Mongia [M10]", "sentiment-treebank"),
+)
+
+TASKS = {row[0]: TaskEntry(*row) for row in _ROWS}
+
+
+def task(name: str, **arguments: Any) -> "AbstractTask":
+    """A task by name with its arguments, those left out at the sizes of its paper.
+
+    Args:
+        name: as `rnnlab list tasks` shows it, or a Python file that defines one task.
+        arguments: the task's own; a list stands for a tuple, as in JSON.
+
+    Raises:
+        TaskError: no such task or argument, or a value that the task cannot have.
+
+    >>> print(task("adding", length=200))
+    adding(length=200)
+    >>> task("copying", dealy=200)
+    Traceback (most recent call last):
+    rnnlab.errors.TaskError: copying has no argument 'dealy'; did you mean 'delay'? it takes delay, num_items, ...
+    """
+    return _built(name, arguments)
+
+
+def task_from_words(name: str, words: Sequence[str]) -> "AbstractTask":
+    """A task with its arguments as the command line gives them."""
+    return _built(name, parse_arguments(words))
+
+
+def _built(name: str, arguments: Mapping[str, Any]) -> "AbstractTask":
+    kind = task_class(name)
+    known = argument_names(kind)
+    for argument in arguments:
+        if argument not in known:
+            hint = _hint(argument, known)
+            raise TaskError(f"{name} has no argument {argument!r}; {hint}it takes {', '.join(known) or 'none'}")
+    required = [field.name for field in fields(cast(Any, kind)) if _is_required(field)]
+    if missing := [argument for argument in required if argument not in arguments]:
+        raise TaskError(f"{name} needs {', '.join(missing)}")
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()})
+
+
+def task_class(name: str) -> "type[AbstractTask]":
+    """The class of a task by name, or in a Python file."""
+    if name.endswith(".py"):
+        return _class_of_file(Path(name))
+    if name not in TASKS:
+        raise TaskError(f"no task is named {name!r}; {_hint(name, list(TASKS))}`rnnlab list tasks` shows all")
+    return TASKS[name].load()
+
+
+def argument_names(kind: "type[AbstractTask]") -> list[str]:
+    """What a task can be told, its own arguments first, then those that many tasks share."""
+    names = [field.name for field in fields(cast(Any, kind))]
+    shared = {name for parent in kind.__mro__[1:] for name in vars(parent).get("__dataclass_fields__", ())}
+    return [name for name in names if name not in shared] + [name for name in names if name in shared]
+
+
+def parse_arguments(words: Sequence[str]) -> dict[str, Any]:
+    """Arguments as the command line gives them: `--name value` or `--name=value`; commas make a list.
+
+    >>> parse_arguments(["--num-samples", "100,2e6", "--input-once=true", "--num-training", "none"])
+    {'num_samples': (100, 2000000), 'input_once': True, 'num_training': None}
+    """
+    arguments: dict[str, Any] = {}
+    rest = list(words)
+    while rest:
+        option, equals, text = rest.pop(0).partition("=")
+        if not option.startswith("--") or len(option) < 3:
+            raise TaskError(f"the arguments of a task are --NAME VALUE, got {option!r}")
+        name = option[2:].replace("-", "_")
+        if not equals:
+            if not rest:
+                raise TaskError(f"{option} needs a value")
+            text = rest.pop(0)
+        if name in arguments:
+            raise TaskError(f"{option} is given twice")
+        arguments[name] = _value(text)
+    return arguments
+
+
+def _value(text: str) -> Any:
+    if "," in text:
+        return tuple(_value(part) for part in text.split(",") if part)
+    words = {"none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return int(text) if text.lstrip("+-").isdecimal() else int(number) if number.is_integer() else number
+
+
+def _is_required(field: Any) -> bool:
+    return field.init and field.default is MISSING and field.default_factory is MISSING
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"did you mean {close[0]!r}? " if close else ""
+
+
+def _class_of_file(path: Path) -> "type[AbstractTask]":
+    from rnnlab.tasks.task import AbstractTask
+
+    module = _module_of_file(path)
+    found = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and issubclass(value, AbstractTask)
+        and value.__module__ == module.__name__
+        and not inspect.isabstract(value)
+    ]
+    if len(found) != 1:
+        names = ", ".join(each.__name__ for each in found) or "none"
+        raise TaskError(f"{path} must define one task, a dataclass made from AbstractTask; it defines {names}")
+    if "__dataclass_fields__" not in vars(found[0]):
+        raise TaskError(f"{path}: class {found[0].__name__} must be a dataclass(frozen=True)")
+    return found[0]
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    """The file as a module, which dataclasses must find by its name."""
+    name = f"rnnlab_task_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except OSError as error:
+        raise TaskError(f"cannot read {path}: {error.strerror}") from error
+    except Exception as error:
+        raise TaskError(f"cannot load {path}: {type(error).__name__}: {error}".replace("\n", " ")) from error
+    return module

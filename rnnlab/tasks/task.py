@@ -1,0 +1,256 @@
+"""What a task is: batches of sequences, a loss, scores. Every task, generated or read from files, is an `AbstractTask`.
+
+Three ways to feed a network lie behind one interface, and a task says which is its own:
+
+- `feed = "samples"`: sequences are independent. `sample` draws a training batch from a generator, again and again.
+- `feed = "stream"`: the data is one long text. `batches("train", ...)` cuts it so that row b of a batch continues row b
+  of the batch before; all but the first have `continues = True`, and the network's state is carried over.
+- Either way, `batches(split, ...)` is one pass over a split: every sequence once, in an order that never changes.
+
+Axes: P members, B sequences, T steps, N units. A batch without the axis P serves all members alike.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self, cast
+
+import torch
+from torch import Tensor
+
+from rnnlab.errors import TaskError
+from rnnlab.tasks.example import Example, plain_example
+
+Split = Literal["train", "validation", "test"]
+Feed = Literal["samples", "stream"]
+Encoding = Literal["values", "tokens"]
+Better = Literal["lower", "higher"]
+
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """Sequences and what the network should make of them.
+
+    Args:
+        inputs: what `Model` takes: floats [B, T, N], or integer tokens [B, T]; with P in front where members differ.
+        targets: what the outputs are compared with; its shape is the task's own, with or without P in front.
+        weights: how much each sequence [B], or each step [B, T], counts in the loss and in the scores; with or without
+            P in front. Left out, all count alike. Zero marks padding.
+        lengths: [B], where sequences differ in length: `Model` takes it as it is.
+        continues: whether row b continues row b of the batch before, so that the network's state is carried over.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor | None = None
+    lengths: Tensor | None = None
+    continues: bool = False
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def with_members(self, num_members: int) -> "Batch":
+        """P·B sequences as P batches of B, one for each member: every tensor gets P in front."""
+        if self.lengths is not None:
+            raise TaskError("sequences of different lengths are the same for all members: leave out members")
+        return self._map(lambda tensor: tensor.unflatten(0, (num_members, -1)))
+
+    def _map(self, change: Any) -> "Batch":
+        tensors = {"weights": self.weights, "lengths": self.lengths}
+        changed = {name: None if tensor is None else change(tensor) for name, tensor in tensors.items()}
+        return replace(self, inputs=change(self.inputs), targets=change(self.targets), **changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One number that says how well a network does.
+
+    Args:
+        name: as in the results, `mse` or `bits_per_character`.
+        unit: `nats per step`, `bits`; empty for a plain number.
+        better: whether `lower` or `higher` values are better.
+        chance: what a network that ignores its input reaches at best; one for each member where they differ.
+        baseline: how it reaches that: `predict 1`.
+        best: the best possible value, where it is known; one for each member where they differ.
+    """
+
+    name: str
+    unit: str
+    better: Better
+    chance: float | tuple[float, ...]
+    baseline: str
+    best: float | tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What must be added up over the batches of a split so that its scores are exact, by name; each [P], or [].
+
+    >>> batch = Tally.of(mse=(torch.tensor(3.0), torch.tensor(2)))  # a sum and of how many, as `losses.totals` gives
+    >>> total = Tally.empty() + batch + batch
+    >>> total.sums["mse"].item(), total.counts["mse"].item()
+    (6.0, 4)
+    """
+
+    sums: Mapping[str, Tensor]
+    counts: Mapping[str, Tensor]
+
+    @classmethod
+    def empty(cls) -> "Tally":
+        """Nothing yet, to begin a sum with."""
+        return cls({}, {})
+
+    @classmethod
+    def of(cls, **totals: tuple[Tensor, Tensor]) -> "Tally":
+        """A sum and a count for each score."""
+        return cls({name: sums for name, (sums, _) in totals.items()}, {name: of for name, (_, of) in totals.items()})
+
+    def __add__(self, other: "Tally") -> "Tally":
+        if not self.sums or not other.sums:
+            return other if not self.sums else self
+        sums = {name: self.sums[name] + other.sums[name] for name in self.sums}
+        return Tally(sums, {name: self.counts[name] + other.counts[name] for name in self.counts})
+
+
+class AbstractTask(ABC):
+    """A problem for a recurrent network. Tasks are frozen dataclasses: their fields are the task's arguments.
+
+    A subclass sets the class variables and defines what is abstract here. Everything runs on the device of its tensors,
+    with shapes that depend on the arguments alone, and never makes the host wait for the device: `sample`, `loss` and
+    `tally` may be recorded in a CUDA graph once they have run before.
+
+    Attributes:
+        name: the name under which the task is registered.
+        encoding: whether inputs are vectors (`values`) or integers below `input_size` (`tokens`).
+        batch_size: how many sequences a training batch has where nobody says otherwise.
+        feed: whether batches are independent `samples` or one `stream` that carries state over.
+    """
+
+    name: ClassVar[str]
+    batch_size: ClassVar[int]
+    encoding: ClassVar[Encoding] = "values"
+    feed: ClassVar[Feed] = "samples"
+
+    @property
+    @abstractmethod
+    def input_size(self) -> int:
+        """The width of the network's input; of tokens, how many there are."""
+
+    @property
+    @abstractmethod
+    def output_size(self) -> int:
+        """The width of the network's output."""
+
+    @property
+    @abstractmethod
+    def num_steps(self) -> int:
+        """How long a sequence of a batch is; the longest where they differ."""
+
+    @property
+    @abstractmethod
+    def scores(self) -> tuple[Score, ...]:
+        """What `finish` gives; the first is the one that tuning improves and early stopping watches."""
+
+    @property
+    def population(self) -> int | None:
+        """How many members the task's arguments are for, where they differ from member to member; otherwise None."""
+        return None
+
+    def select_members(self, members: Sequence[int]) -> Self:
+        """The task of some of its members, for a population that has lost the others."""
+        if self.population is not None:
+            raise NotImplementedError(f"{type(self).__name__} has arguments for each member and must select them")
+        return self
+
+    @abstractmethod
+    def num_sequences(self, split: Split) -> int | None:
+        """How many sequences one pass over a split has; None where training draws new ones without end."""
+
+    def sample(
+        self,
+        batch_size: int,
+        *,
+        generator: torch.Generator,
+        device: torch.device | str | None = None,
+        members: int | None = None,
+    ) -> Batch:
+        """A batch to train on, of a task whose `feed` is `samples`.
+
+        Args:
+            batch_size: how many sequences.
+            generator: where randomness comes from; the batch is made on its device.
+            device: where to move the batch afterwards, if that is another one.
+            members: with a number P, every member gets sequences of its own, [P, B, ...]; left out, all share them.
+        """
+        if self.feed == "stream":
+            raise TaskError(f"{self.name} is one stream: take its batches in order, from batches('train', ...)")
+        require_at_least(1, batch_size=batch_size)
+        if members is None:
+            batch = self.draw(batch_size, generator)
+        elif self.population is not None:
+            raise TaskError(f"{self.name} differs between its {self.population} members already: leave out members")
+        else:
+            require_at_least(1, members=members)
+            batch = self.draw(members * batch_size, generator).with_members(members)
+        return batch if device is None else batch.to(device)
+
+    def draw(self, num_sequences: int, generator: torch.Generator) -> Batch:
+        """That many independent training sequences on the generator's device; what `sample` calls."""
+        raise NotImplementedError(f"{type(self).__name__} has feed 'samples' and must draw them")
+
+    @abstractmethod
+    def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
+        """One pass over a split: every sequence once, the same in the same order at every call and on every device.
+
+        The last batch may be smaller. Of a stream, B texts run side by side, and every batch but the first continues.
+        """
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """What training makes small: a number for outputs [B, T, M], [P] numbers for [P, B, T, M]; differentiable."""
+
+    @abstractmethod
+    def tally(self, outputs: Tensor, batch: Batch) -> Tally:
+        """What a batch adds to the scores of its split, each a number or [P]."""
+
+    def finish(self, tally: Tally) -> dict[str, Tensor]:
+        """The scores of everything in a tally, by name: each its sum divided by its count."""
+        return {score.name: tally.sums[score.name] / tally.counts[score.name] for score in self.scores}
+
+    def example(self, batch: Batch) -> Example:
+        """The first sequence of a batch, as a person would want to see it."""
+        return plain_example(str(self), batch.inputs, batch.targets)
+
+    def __str__(self) -> str:
+        changed = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(cast(Any, self))
+            if getattr(self, field.name) != field.default
+        ]
+        return f"{self.name}({', '.join(changed)})" if changed else self.name
+
+    def to_json(self) -> dict[str, Any]:
+        """Name and arguments: `rnnlab.task(**task.to_json())` builds it again."""
+        return {"name": self.name, **asdict(cast(Any, self))}
+
+
+def require_split(split: str) -> Split:
+    """The split, if there is one of that name."""
+    if split not in SPLITS:
+        raise TaskError(f"a split is train, validation or test, got {split!r}")
+    return split
+
+
+def require_at_least(lowest: int, **arguments: Any) -> None:
+    """Refuse arguments that are not integers of at least `lowest`.
+
+    >>> require_at_least(2, length=1)
+    Traceback (most recent call last):
+    rnnlab.errors.TaskError: length must be an integer of at least 2, got 1
+    """
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
+            raise TaskError(f"{name} must be an integer of at least {lowest}, got {value!r}")

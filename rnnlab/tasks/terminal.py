@@ -1,0 +1,139 @@
+"""An example as lines of a terminal: signs for time steps, blocks for numbers, shades for pictures."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from rnnlab.tasks.example import Curve, Example, Grid, Row, Symbols
+
+Piece = tuple[str, str]  # text, and what it is: "label", "mark", "answer" or ""
+Line = tuple[Piece, ...]
+
+LABEL_WIDTH = 12
+MOST_ROWS = 32  # of a picture; a file holds all of them
+LEVELS = "▁▂▃▄▅▆▇█"
+SHADES = " ░▒▓█"
+STYLES = {"label": "bold", "mark": "bold red", "answer": "bold green", "": ""}
+HALVES = " ▀▄█"  # by the upper half and twice the lower one
+
+
+def terminal_lines(example: Example, *, width: int) -> list[Line]:
+    """The whole example, in lines of at most `width` signs.
+
+    Rows over the same steps are cut into blocks together, so that what happens at one step stays in one column.
+    """
+    lines: list[Line] = [((example.title, "label"),), ()]
+    room = max(width - LABEL_WIDTH, 8)
+    for _, group in groupby(example.rows, key=_num_cells):
+        rows = list(group)
+        for piece in _grid_lines(rows, room) if isinstance(rows[0], Grid) else _step_lines(rows, room):
+            lines.append(piece)
+    return [*lines, (_label("answer"), (example.answer, "answer"))]
+
+
+def print_example(example: Example, *, before: str) -> None:
+    """Print an example, below some lines of text, in the colours and at the width of the terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    lines = terminal_lines(example, width=console.width if console.is_terminal else 100)
+    title, *rest = lines
+    console.print(Text.assemble(*((text, STYLES[kind]) for text, kind in title)))
+    console.print(before, markup=False)
+    for line in rest:
+        console.print(Text.assemble(*((text, STYLES[kind]) for text, kind in line)))
+
+
+def _num_cells(row: Row) -> tuple[str, int]:
+    """What must agree for rows to stand below each other: their form and the number of their steps."""
+    if isinstance(row, Grid):
+        return f"grid {id(row)}", 0
+    if isinstance(row, Symbols) and _is_prose(row):
+        return f"prose {id(row)}", 0
+    return "steps", len(row.values) if isinstance(row, Curve) else len(row.symbols)
+
+
+def _is_prose(row: Symbols) -> bool:
+    return any(len(symbol) > 3 for symbol in row.symbols)
+
+
+def _step_lines(rows: Sequence[Row], room: int) -> Iterator[Line]:
+    if isinstance(rows[0], Symbols) and _is_prose(rows[0]):
+        yield from _prose_lines(rows[0], room)
+        return
+    cells = [(row.label, row.marked, _cells(row)) for row in rows if not isinstance(row, Grid)]
+    width = max(len(cell) for _, _, row in cells for cell in row)
+    gap = "" if width == 1 else " "
+    steps, num_steps = room // (width + len(gap)), len(cells[0][2])
+    for start in range(0, num_steps, steps):
+        stop = min(start + steps, num_steps)
+        if num_steps > steps:
+            yield (_label("steps"), (f"{start + 1} to {stop}", ""))
+        for label, marked, row in cells:
+            pieces = ((row[at].ljust(width) + gap, "mark" if at in marked else "") for at in range(start, stop))
+            yield (_label(label), *_joined(pieces))
+        yield ()
+
+
+def _prose_lines(row: Symbols, room: int) -> Iterator[Line]:
+    for number, line in enumerate(textwrap.wrap(" ".join(row.symbols), room)):
+        yield (_label("" if number else row.label), (line, ""))
+    yield ()
+
+
+def _cells(row: Symbols | Curve) -> Sequence[str]:
+    if isinstance(row, Symbols):
+        return [symbol if symbol.isprintable() else "¶" for symbol in row.symbols]
+    return [LEVELS[level] for level in scaled(np.array(row.values), len(LEVELS))]
+
+
+def _grid_lines(rows: Sequence[Row], room: int) -> Iterator[Line]:
+    for grid in rows:
+        assert isinstance(grid, Grid)
+        texts = _halves(grid.values) if grid.is_binary else _shaded(grid.values)
+        wide = 2 * len(texts[0]) <= room and not grid.is_binary
+        num_columns = room // 2 if wide else room
+        yield (_label(grid.label), (f"{grid.values.shape[0]} rows, {grid.values.shape[1]} columns: {grid.columns}", ""))
+        for start in range(0, len(texts[0]), num_columns):
+            for text in texts[:MOST_ROWS]:
+                cut = text[start : start + num_columns]
+                yield (_label(""), ("".join(sign * 2 for sign in cut) if wide else cut, ""))
+            yield ()
+        if len(texts) > MOST_ROWS:
+            yield (_label(""), (f"… the first {MOST_ROWS} rows; -o FILE draws all {grid.values.shape[0]}", ""))
+            yield ()
+
+
+def _shaded(values: np.ndarray) -> list[str]:
+    return ["".join(SHADES[level] for level in row) for row in scaled(values, len(SHADES))]
+
+
+def _halves(values: np.ndarray) -> list[str]:
+    """Two rows of 0 and 1 in one line."""
+    even = np.vstack((values, np.zeros_like(values[:1]))) if len(values) % 2 else values
+    return ["".join(HALVES[int(sign)] for sign in row) for row in even[::2] + 2 * even[1::2]]
+
+
+def scaled(values: np.ndarray, num_levels: int) -> np.ndarray:
+    """Numbers as levels from 0, the lowest, to `num_levels` - 1, the highest; all the same are all 0.
+
+    >>> scaled(np.array([-1.0, 0.0, 1.0]), 5).tolist()
+    [0, 2, 4]
+    """
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return np.zeros(values.shape, dtype=int)
+    return np.minimum((values - low) / (high - low) * num_levels, num_levels - 1).astype(int)
+
+
+def _label(text: str) -> Piece:
+    return text.ljust(LABEL_WIDTH), "label"
+
+
+def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Neighbours of one kind as one piece."""
+    for kind, group in groupby(pieces, key=lambda piece: piece[1]):
+        yield "".join(text for text, _ in group), kind
