@@ -11,10 +11,11 @@ from typing import NamedTuple
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import KernelText
+from rnnlab.engine.gpu.cuda_writer import edge_read
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.spread import Segment, gathering_parts, late_gates
-from rnnlab.engine.gpu.spread_node import Source, SpreadNode, SpreadWriter, edge_read
+from rnnlab.engine.gpu.spread_node import Source, SpreadNode, SpreadWriter
 from rnnlab.engine.nodes import NodeCode, Part
 
 

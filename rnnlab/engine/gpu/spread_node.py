@@ -1,18 +1,18 @@
 """Text of spread kernels: what forward and backward share. A kernel is one branch for each node, and each a loop.
 
-Names in the text: `member`, `T`, `B`; `first_row` and `num_live`, the program's sequences; `first_unit`; `time`, the
-moment at hand, and `position`, how many came before it. A thread computes the formulas of NUM elements, number `e` of
-which is `row(e)` of the program's sequences and `unit` of its units.
+Names in the text beside those of `cuda_writer`: `first_unit`, the program's first; `position`, how many moments came
+before the one at hand. A thread computes the formulas of NUM elements, number `e` of which is `row(e)` of the program's
+sequences and `unit` of its units.
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib import resources
-from typing import NamedTuple
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
 
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.engine.gpu.compiled import KernelText
+from rnnlab.engine.gpu.cuda_writer import CudaWriter, Rows, edge_read
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.spread import (
@@ -26,123 +26,33 @@ from rnnlab.engine.gpu.spread import (
     shared_memory_use,
     sums_width,
 )
-from rnnlab.engine.nodes import NodeCode, Part
+from rnnlab.engine.nodes import NodeCode
 from rnnlab.engine.plan import Plan
 
 THREADS = 32 * WARPS
-PRECISIONS = {"bf16": 16, "tf32": 19, "float32": 32}  # bits of a factor
-TYPES = {2: "Half", 4: "float"}
 
 
-class Rows(NamedTuple):
-    """Where a row of numbers for each sequence lies: text of the pointer to the first, their type, numbers of a row."""
+class SpreadWriter(CudaWriter):
+    """Gathers the text of one kernel of a spread component; `tiling` says how that is cut up."""
 
-    pointer: str
-    type: str
-    width: int
-    column: int = 0  # where in the row the node's own numbers begin
-
-
-class SpreadWriter:
-    """Gathers the text of one kernel."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        spread: SpreadComponent,
-        tiling: Tiling,
-        *,
-        storage: Mapping[Part, int],
-        widths: Mapping[Part, int],
-        shared: frozenset[str],
-        shared_bytes: int,
-    ) -> None:
-        """A kernel to be.
-
-        Args:
-            plan: of which it is a part.
-            spread: the component that it runs.
-            tiling: how that is cut up.
-            storage: how many bytes a number of each part has in memory.
-            widths: of parts as they lie in memory.
-            shared: inputs that are one for all members.
-            shared_bytes: memory of a multiprocessor that a program may have.
-        """
-        self.plan, self.spread, self.tiling, self.shared = plan, spread, tiling, shared
-        self.storage, self.widths, self.shared_bytes = storage, widths, shared_bytes
-        self.period = plan.architecture.period
-        self.itemsize = spread.itemsize
-        self.arguments: dict[Argument, str] = {}
-        self.lines: list[str] = []
-        self.indent = 1
+    def __init__(self, plan: Plan, spread: SpreadComponent, tiling: Tiling, **options: Any) -> None:
+        super().__init__(plan, spread.arithmetic, **options)
+        self.spread, self.tiling = spread, tiling
         self.most_shared = 0
-
-    def add(self, *lines: str) -> None:
-        """Lines at the present indentation."""
-        self.lines += [f"{'  ' * self.indent}{line}" for line in lines]
-
-    @contextmanager
-    def block(self, head: str, end: str = "}") -> Generator[None]:
-        """Lines in braces after a head."""
-        self.add(f"{head} {{".lstrip())
-        self.indent += 1
-        yield
-        self.indent -= 1
-        self.add(end)
-
-    def array(self, kind: str, of: object) -> str:
-        """The name of an array among the kernel's arguments."""
-        return self.arguments.setdefault(Argument(kind, of), f"a.{kind}{len(self.arguments)}")
-
-    def value(self, part: Part, delay: int, kind: str = "values", time: str = "time") -> Rows:
-        """A part of some node's state so many steps ago, from the program's first sequence on."""
-        before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
-        size = self.storage[part] if kind == "values" else self.itemsize if kind == "factor" else 4
-        member = "0" if kind == "values" and part[0] in self.shared else f"member * (T + {before + after})"
-        index = f"({member} + {time} + {before - delay})"
-        return self.rows(kind, part, TYPES[size], index, self.widths[part])
-
-    def per_time(self, kind: str, of: object, width: int, itemsize: int, time: str = "time") -> Rows:
-        """The same for something that a node keeps at each of its times."""
-        index = f"(member * ((T + {self.period - 1}) / {self.period}) + ({time}) / {self.period})"
-        return self.rows(kind, of, TYPES[itemsize], index, width)
-
-    def rows(self, kind: str, of: object, of_type: str, index: str, width: int) -> Rows:
-        """Number `index` of arrays [B, width] that lie one after another."""
-        pointer = f"(({of_type} *){self.array(kind, of)} + ({index} * B + first_row) * {width})"
-        return Rows(pointer, of_type, width)
 
     def text(self) -> KernelText:
         """The whole kernel."""
-        library = resources.files("rnnlab.engine.gpu").joinpath("spread.cu").read_text()
         flags = self.array("flags", None)
-        names = [name.removeprefix("a.") for name in self.arguments.values()]
-        fields = "".join(f"  char *{name};\n" for name in names)
-        precision = next(name for name, bits in PRECISIONS.items() if bits == self._bits)
-        return KernelText(
-            f"// {precision}\nconstexpr int PRECISION = {self._bits}, ROWS = {self.tiling.rows}, "
-            f"UNITS = {self.tiling.units};\n"
-            "template <int N> struct Number { static constexpr int value = N; };\n"
-            f"{library}\nstruct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step;\n}};\n\n"
-            'extern "C" __global__ void __launch_bounds__(THREADS, 1) kernel(const Arguments a) {\n'
-            "  const i64 B = a.num_rows, member = blockIdx.z;\n"
-            "  const int T = (int)a.num_steps, worker = blockIdx.x, thread = threadIdx.x, warp = thread / 32;\n"
-            "  const int first_row = blockIdx.y * ROWS, num_live = min(ROWS, (int)B - first_row);\n"
-            f"  int *const flags = (int *){flags} + "
-            f"(member * gridDim.y + blockIdx.y) * 2 * gridDim.x, *const early = flags + gridDim.x;\n"
+        constants = {"ROWS": self.tiling.rows, "UNITS": self.tiling.units, "WARPS": WARPS, "THREADS": THREADS}
+        head = (
+            "  const int worker = blockIdx.x, unit = thread % UNITS;\n"
+            f"  int *const flags = (int *){flags} + (member * gridDim.y + blockIdx.y) * 2 * gridDim.x;\n"
+            "  int *const early = flags + gridDim.x;\n"
             "  constexpr int NUM = (ROWS * UNITS + THREADS - 1) / THREADS;\n"
             "  auto row = [&](int e) { return (thread + e * THREADS) / UNITS; };\n"
             "  auto is_live = [&](int e) { return row(e) < num_live; };\n"
-            "  const int unit = thread % UNITS;\n" + "\n".join(self.lines) + "\n}\n",
-            tuple(self.arguments),
-            1,
-            WARPS,
         )
-
-    @property
-    def _bits(self) -> int:
-        arithmetic = self.spread.arithmetic
-        return 16 if arithmetic.dtype.itemsize == 2 else 32 if arithmetic.is_split else 19
+        return self.kernel("spread.cu", constants, "THREADS, 1", head)
 
 
 class Source(NamedTuple):
@@ -211,12 +121,9 @@ class SpreadNode:
             self.writer.add(f"const int time = {name}_start + {number} * {period};")
             yield
 
-    @contextmanager
-    def elements(self) -> Generator[None]:
+    def elements(self) -> AbstractContextManager[None]:
         """Lines for each of a thread's elements."""
-        self.writer.add("#pragma unroll")
-        with self.writer.block("for (int e = 0; e < NUM; ++e)"):
-            yield
+        return self.writer.unrolled("e < NUM")
 
     def name_of(self, code: NodeCode) -> str:
         """How the times of a node of the component are called."""
@@ -404,41 +311,13 @@ class SpreadNode:
         return found
 
     def place_of(self, name: str) -> Rows:
-        """Where something lies that formulas name without `d ` in front."""
-        writer, code = self.writer, self.code
-        kind, _, rest = name.partition(" ")
-        match kind:
-            case "gate" if code.gate_is_state:
-                return writer.value((code.key[0], code.first_part), 0)
-            case "gate":
-                return self.gates_of(code)._replace(column=code.program.gates.index(rest) * self.width)
-            case "reset":
-                return writer.per_time("reset", code.key, self.width, writer.itemsize)
-            case "state":
-                return writer.value((code.key[0], rest), 0)
-            case "depth" if code.depth_product.has_projection:
-                return writer.per_time("projected", code.depth_product.edge, self.width, 4)
-            case _:
-                edge, part = self.edge_of(name)
-                return writer.value((edge.source[0], part), edge.delay)
+        """Where something lies that the node's formulas name."""
+        return self.writer.place_of(self.code, name)
 
     def gates_of(self, code: NodeCode, time: str = "time") -> Rows:
         """All gates of a node."""
-        width = code.num_gates * padded(code.units)
-        return self.writer.per_time("gates", code.key, width, self.writer.itemsize, time)
+        return self.writer.gates_of(code, time)
 
     def edge_of(self, name: str) -> tuple[EdgeSpec, str]:
         """The edge, and the part that it brings, of a state that formulas take as it is."""
         return edge_read(self.code, name)
-
-
-def edge_read(code: NodeCode, name: str) -> tuple[EdgeSpec, str]:
-    """The edge, and the part that it brings, of a state that a node's formulas take as it is, by its name in them."""
-    kind, _, rest = name.partition(" ")
-    if kind == "carried":
-        part, _, number = rest.rpartition(" ")
-        return code.carries[int(number)], part
-    if kind == "identity":
-        return code.identities[int(rest)], code.identities[int(rest)].port or ""
-    assert kind == "depth", name
-    return code.depth_product.edge, code.depth_product.part[1]

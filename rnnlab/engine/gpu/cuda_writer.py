@@ -1,0 +1,168 @@
+"""Text of kernels in CUDA C++: lines, arrays they are given, and where things lie in those.
+
+Names in the text: `member`, `T`, `B`; `first_row` and `num_live`, the program's sequences; `time`, the moment at hand.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib import resources
+from typing import NamedTuple
+
+from rnnlab.architecture.specs import EdgeSpec
+from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.engine.gpu.layout import Arithmetic, padded
+from rnnlab.engine.nodes import NodeCode, Part
+from rnnlab.engine.plan import Plan
+
+TYPES = {2: "Half", 4: "float"}
+
+
+class Rows(NamedTuple):
+    """Where a row of numbers for each sequence lies: text of the pointer to the first, their type, numbers of a row."""
+
+    pointer: str
+    type: str
+    width: int
+    column: int = 0  # where in the row the node's own numbers begin
+
+
+class CudaWriter:
+    """Gathers the text of one kernel."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        arithmetic: Arithmetic,
+        *,
+        storage: Mapping[Part, int],
+        widths: Mapping[Part, int],
+        shared: frozenset[str],
+        shared_bytes: int,
+    ) -> None:
+        """A kernel to be.
+
+        Args:
+            plan: of which it is a part.
+            arithmetic: how it multiplies.
+            storage: how many bytes a number of each part has in memory.
+            widths: of parts as they lie in memory.
+            shared: inputs that are one for all members.
+            shared_bytes: memory of a multiprocessor that a program may have.
+        """
+        self.plan, self.arithmetic, self.shared = plan, arithmetic, shared
+        self.storage, self.widths, self.shared_bytes = storage, widths, shared_bytes
+        self.period = plan.architecture.period
+        self.itemsize = arithmetic.dtype.itemsize
+        self.arguments: dict[Argument, str] = {}
+        self.lines: list[str] = []
+        self.indent = 1
+
+    def add(self, *lines: str) -> None:
+        """Lines at the present indentation."""
+        self.lines += [f"{'  ' * self.indent}{line}" for line in lines]
+
+    @contextmanager
+    def block(self, head: str, end: str = "}") -> Generator[None]:
+        """Lines in braces after a head."""
+        self.add(f"{head} {{".lstrip())
+        self.indent += 1
+        yield
+        self.indent -= 1
+        self.add(end)
+
+    @contextmanager
+    def unrolled(self, *heads: str) -> Generator[None]:
+        """Loops in one another, such as `e < NUM`, all of them unrolled."""
+        for head in heads:
+            variable, _, end = head.partition(" < ")
+            self.add("#pragma unroll", f"for (int {variable} = 0; {variable} < {end}; ++{variable}) {{")
+            self.indent += 1
+        yield
+        for _ in heads:
+            self.indent -= 1
+            self.add("}")
+
+    def array(self, kind: str, of: object) -> str:
+        """The name of an array among the kernel's arguments."""
+        return self.arguments.setdefault(Argument(kind, of), f"a.{kind}{len(self.arguments)}")
+
+    def value(self, part: Part, delay: int, kind: str = "values", time: str = "time") -> Rows:
+        """A part of some node's state so many steps ago, from the program's first sequence on."""
+        before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
+        size = self.storage[part] if kind == "values" else self.itemsize if kind == "factor" else 4
+        member = "0" if kind == "values" and part[0] in self.shared else f"member * (T + {before + after})"
+        index = f"({member} + {time} + {before - delay})"
+        return self.rows(kind, part, TYPES[size], index, self.widths[part])
+
+    def per_time(self, kind: str, of: object, width: int, itemsize: int, time: str = "time") -> Rows:
+        """The same for something that a node keeps at each of its times."""
+        index = f"(member * ((T + {self.period - 1}) / {self.period}) + ({time}) / {self.period})"
+        return self.rows(kind, of, TYPES[itemsize], index, width)
+
+    def rows(self, kind: str, of: object, of_type: str, index: str, width: int) -> Rows:
+        """Number `index` of arrays [B, width] that lie one after another."""
+        pointer = f"(({of_type} *){self.array(kind, of)} + ({index} * B + first_row) * {width})"
+        return Rows(pointer, of_type, width)
+
+    def gates_of(self, code: NodeCode, time: str = "time") -> Rows:
+        """All gates of a node."""
+        width = code.num_gates * padded(code.units)
+        return self.per_time("gates", code.key, width, self.itemsize, time)
+
+    def place_of(self, code: NodeCode, name: str) -> Rows:
+        """Where something lies that a node's formulas name without `d ` in front."""
+        width = padded(code.units)
+        kind, _, rest = name.partition(" ")
+        match kind:
+            case "gate" if code.gate_is_state:
+                return self.value((code.key[0], code.first_part), 0)
+            case "gate":
+                return self.gates_of(code)._replace(column=code.program.gates.index(rest) * width)
+            case "reset":
+                return self.per_time("reset", code.key, width, self.itemsize)
+            case "state":
+                return self.value((code.key[0], rest), 0)
+            case "depth" if code.depth_product.has_projection:
+                return self.per_time("projected", code.depth_product.edge, width, 4)
+            case _:
+                edge, part = edge_read(code, name)
+                return self.value((edge.source[0], part), edge.delay)
+
+    def kernel(self, library: str, constants: Mapping[str, int], bounds: str, head: str) -> KernelText:
+        """The whole kernel.
+
+        Args:
+            library: the file that it builds on, beside what all kernels share.
+            constants: that both need.
+            bounds: of threads and programs.
+            head: lines before the gathered ones.
+        """
+        folder = resources.files("rnnlab.engine.gpu")
+        fields = "".join(f"  char *{name.removeprefix('a.')};\n" for name in self.arguments.values())
+        bits = 16 if self.itemsize == 2 else 32 if self.arithmetic.is_split else 19
+        numbers = ", ".join(f"{name} = {value}" for name, value in {"PRECISION": bits, **constants}.items())
+        return KernelText(
+            f"constexpr int {numbers};\n\n"
+            f"{folder.joinpath('matrix_units.cu').read_text()}\n{folder.joinpath(library).read_text()}\n"
+            f"struct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step;\n}};\n\n"
+            f'extern "C" __global__ void __launch_bounds__({bounds}) kernel(const Arguments a) {{\n'
+            "  const i64 B = a.num_rows, member = blockIdx.z;\n"
+            "  const int T = (int)a.num_steps, thread = threadIdx.x, warp = thread / 32;\n"
+            "  const int first_row = blockIdx.y * ROWS, num_live = min(ROWS, (int)B - first_row);\n"
+            f"{head}" + "\n".join(self.lines) + "\n}\n",
+            tuple(self.arguments),
+            1,
+            constants["WARPS"],
+        )
+
+
+def edge_read(code: NodeCode, name: str) -> tuple[EdgeSpec, str]:
+    """The edge, and the part that it brings, of a state that a node's formulas take as it is, by its name in them."""
+    kind, _, rest = name.partition(" ")
+    if kind == "carried":
+        part, _, number = rest.rpartition(" ")
+        return code.carries[int(number)], part
+    if kind == "identity":
+        return code.identities[int(rest)], code.identities[int(rest)].port or ""
+    assert kind == "depth", name
+    return code.depth_product.edge, code.depth_product.part[1]
