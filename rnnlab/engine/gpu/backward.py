@@ -11,10 +11,9 @@ from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.hoisted import functions, operands
-from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_spread
+from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
-from rnnlab.engine.gpu.resident import has_far, step_of
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
@@ -72,10 +71,13 @@ class GpuBackward:
         component = self.plan.components[number]
         codes = self.program.codes_of(component)
         if not component.is_hoisted and self.program.is_spread:
-            self._spread(number, codes)
+            self._cuda(launch_spread, number, codes)
+        elif not component.is_hoisted and self.program.is_resident(number):
+            self._cuda(launch_resident, number, codes)
         elif not component.is_hoisted:
-            given = self._given(number, codes)
-            kernel = self.program.backward_kernel(number, self.arrays.shared, self.wanted, given)
+            for part in ((code.key[0], part) for code in codes for part in code.parts):
+                self._gradient(part)
+            kernel = self.program.backward_kernel(number, self.arrays.shared, self.wanted)
             launch(self.arrays, kernel, number, self._arguments(), backward=True)
         elif codes:
             self._hoisted(codes[0])
@@ -83,25 +85,17 @@ class GpuBackward:
             self._external(code)
             self._parameters(code, gradients)
 
-    def _spread(self, number: int, codes: list[NodeCode]) -> None:
-        """A component that is spread over the GPU; what its formulas pass to others is added here."""
+    def _cuda(self, launch_kernel: Callable[..., None], number: int, codes: list[NodeCode]) -> None:
+        """A component with a kernel in CUDA C++; what its formulas pass to other components is added here."""
         given = frozenset((code.key[0], part) for code in codes for part in code.parts) & frozenset(self.dvalues)
         self.passed.clear()
-        launch_spread(self.arrays, number, self._arguments(), (self.wanted, given))
+        launch_kernel(self.arrays, number, self._arguments(), (self.wanted, given))
         for each in (each for code in codes for each in passed_by(code)):
             if self.plan.is_internal(each.edge) or each.source not in self.wanted:
                 continue
             times = len(self.arrays.times(each.reader.key))
             target = self._gradient_at(each.source, each.edge.delay, each.reader.key)
             target += self.passed[each.reader.key, each.name][:, :times]
-
-    def _given(self, number: int, codes: list[NodeCode]) -> frozenset[Part]:
-        """The parts of a component for which gradients lie in memory, or will: a resident one may need none."""
-        own = [(code.key[0], part) for code in codes for part in code.parts]
-        if not self.program.is_resident(number) or has_far(codes[0], step_of(self.plan.components[number])):
-            for part in own:
-                self._gradient(part)
-        return frozenset(part for part in own if part in self.dvalues)
 
     def input_gradients(self) -> dict[str, Tensor]:
         """By name, [P, T, B, N]."""

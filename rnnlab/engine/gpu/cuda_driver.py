@@ -34,15 +34,17 @@ class CudaFunction:
             _check(wanted, f"reserve {shared_bytes} bytes of shared memory")
         self._shared_bytes = shared_bytes
 
-    def launch(self, grid: tuple[int, int, int], num_threads: int, arguments: Sequence[int]) -> None:
-        """Run on all of the grid at once: its programs wait for one another."""
+    def launch(self, grid: tuple[int, int, int], num_threads: int, arguments: Sequence[int], *, at_once: bool) -> None:
+        """Run a grid of programs; all of it at once where they wait for one another."""
         numbers = (ctypes.c_int64 * len(arguments))(*arguments)
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(numbers))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        code = _driver().cuLaunchCooperativeKernel(
-            self._function, *grid, num_threads, 1, 1, self._shared_bytes, stream, parameters
-        )
-        _check(code, f"launch a kernel of {grid[0] * grid[1] * grid[2]} programs at once")
+        sizes = (*grid, num_threads, 1, 1, self._shared_bytes, stream, parameters)
+        if at_once:
+            code = _driver().cuLaunchCooperativeKernel(self._function, *sizes)
+        else:
+            code = _driver().cuLaunchKernel(self._function, *sizes, None)
+        _check(code, f"launch a kernel of {grid[0] * grid[1] * grid[2]} programs")
 
 
 def machine_code(source: str, architecture: str) -> bytes:

@@ -11,7 +11,7 @@ from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
 from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
-from rnnlab.engine.gpu.program import Kernel
+from rnnlab.engine.gpu.program import CudaKernel, Kernel
 from rnnlab.engine.nodes import NodeCode, Part, Product
 
 
@@ -25,6 +25,8 @@ def forward(arrays: GpuArrays) -> None:
                 external_products(arrays, code)
             if not component.is_hoisted and program.is_spread:
                 launch_spread(arrays, number, forward_arguments(arrays), None)
+            elif not component.is_hoisted and program.is_resident(number):
+                launch_resident(arrays, number, forward_arguments(arrays), None)
             elif not component.is_hoisted:
                 kernel = program.forward_kernel(number, arrays.shared)
                 launch(arrays, kernel, number, forward_arguments(arrays), backward=False)
@@ -46,13 +48,21 @@ def launch(
     kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), **options)
 
 
-def launch_spread(
-    arrays: GpuArrays,
-    number: int,
-    find: Callable[[Argument], Tensor],
-    gradients: tuple[frozenset[Part], frozenset[Part]] | None,
-) -> None:
-    """Run the kernel of a spread component; `gradients` as in `GpuProgram.spread_kernel`."""
+Gradients = tuple[frozenset[Part], frozenset[Part]] | None
+"""In the backward pass, the parts that gather gradients and those for which some lie in memory."""
+
+
+def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
+    """Run the kernel of a component whose node is resident."""
+    rows = batch_tile(arrays.P, arrays.B, processors(arrays.device))
+    device = arrays.device.index or 0
+    kernel = arrays.program.resident_kernel(number, rows, arrays.shared, gradients, device)
+    tensors = [find(argument) for argument in kernel.text.arguments]
+    _launch(arrays, kernel, (1, -(-arrays.B // rows), arrays.P), tensors, at_once=False)
+
+
+def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
+    """Run the kernel of a spread component."""
     tilings = arrays.program.tilings(number, (arrays.P, arrays.B), processors(arrays.device))
     assert not isinstance(tilings, str), tilings  # the model has asked
     tiling = tilings[gradients is not None]
@@ -61,8 +71,14 @@ def launch_spread(
     grid = (arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows), arrays.P)
     flags = torch.zeros(2 * grid[0] * grid[1] * grid[2], dtype=torch.int32, device=arrays.device)
     tensors = [flags if argument.kind == "flags" else find(argument) for argument in kernel.text.arguments]
-    numbers = (arrays.T, arrays.B, arrays.first_step)
-    kernel.function.launch(grid, kernel.num_threads, [*(tensor.data_ptr() for tensor in tensors), *numbers])
+    _launch(arrays, kernel, grid, tensors, at_once=True)
+
+
+def _launch(
+    arrays: GpuArrays, kernel: CudaKernel, grid: tuple[int, int, int], tensors: list[Tensor], *, at_once: bool
+) -> None:
+    numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step]
+    kernel.function.launch(grid, kernel.num_threads, numbers, at_once=at_once)
 
 
 @lru_cache(maxsize=8)

@@ -32,11 +32,12 @@ DEVICE Half load(const Half *from) {
 DEVICE float number(float x) { return x; }
 DEVICE float number(Half x) { return __uint_as_float((u32)x.bits << 16); }
 DEVICE void store(float *to, float x) { *to = x; }
-DEVICE void store(Half *to, float x) {
-  u32 both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(x));
-  to->bits = (u16)both;
+DEVICE u32 both(float low, float high) {  // two bf16 numbers side by side
+  u32 found;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(found) : "f"(high), "f"(low));
+  return found;
 }
+DEVICE void store(Half *to, float x) { to->bits = (u16)both(x, 0.0f); }
 
 // -------------------------------------------------------------------------------------------------------------- copies
 

@@ -13,15 +13,15 @@ from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
-from rnnlab.engine.gpu.resident import is_resident, step_of
-from rnnlab.engine.gpu.resident_backward import Reader, resident_backward
+from rnnlab.engine.gpu.resident import MOST_ROWS, Layout, Reader, ResidentWriter, is_resident, step_of
+from rnnlab.engine.gpu.resident_backward import resident_backward
 from rnnlab.engine.gpu.resident_forward import resident_forward
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
 from rnnlab.engine.gpu.spread_backward import spread_backward
 from rnnlab.engine.gpu.spread_forward import spread_forward
 from rnnlab.engine.gpu.spread_node import SpreadWriter
 from rnnlab.engine.gpu.writer import Writer
-from rnnlab.engine.nodes import NodeCode, Part, node_codes
+from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes
 from rnnlab.engine.plan import Component, Plan
 from rnnlab.graph.elements import NodeKey
 
@@ -33,8 +33,8 @@ class Kernel(NamedTuple):
     function: Any
 
 
-class SpreadKernel(NamedTuple):
-    """A kernel of a spread component, in CUDA C++, ready to be launched."""
+class CudaKernel(NamedTuple):
+    """A kernel in CUDA C++, ready to be launched."""
 
     text: KernelText
     function: CudaFunction
@@ -52,6 +52,12 @@ def shared_memory() -> int:
     if not torch.cuda.is_available():
         return 232_448  # Hopper's, for the interpreter
     return int(torch.cuda.get_device_properties(torch.cuda.current_device()).shared_memory_per_block_optin)
+
+
+@lru_cache(maxsize=1)
+def runs_cuda() -> bool:
+    """Whether kernels in CUDA C++ run here: they need matrix units and copies of compute capability 8.0."""
+    return not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (8, 0)
 
 
 class GpuProgram:
@@ -119,45 +125,79 @@ class GpuProgram:
         return [self.codes[key] for key in component.nodes if key in self.codes]
 
     def is_resident(self, number: int) -> bool:
-        """Whether a component runs with its matrices and last state on the chip."""
+        """Whether a component is one node that runs with its matrices and last state on the chip."""
         component = self.plan.components[number]
-        return not (component.is_hoisted or self.is_spread) and is_resident(
-            component, self.codes_of(component), self.architecture.period, self.arithmetic, shared_memory()
+        return (
+            not (component.is_hoisted or self.is_spread or is_interpreted())
+            and is_resident(
+                component, self.codes_of(component), self.architecture.period, self.arithmetic, shared_memory()
+            )
+            and runs_cuda()
         )
 
     def forward_kernel(self, number: int, shared: frozenset[str]) -> Kernel:
         """The forward kernel of a component by its number; `shared` are inputs that are one for all members."""
-        return self._kernel(("forward", number, shared), lambda: self._forward_text(number, shared))
+        codes = self.codes_of(self.plan.components[number])
+        return self._kernel(("forward", number, shared), lambda: general_forward(self._writer(shared), codes))
 
-    def _forward_text(self, number: int, shared: frozenset[str]) -> KernelText:
-        component = self.plan.components[number]
-        codes = self.codes_of(component)
-        if self.is_resident(number):
-            return resident_forward(self._writer(shared), codes[0], step_of(component))
-        return general_forward(self._writer(shared), codes)
+    def backward_kernel(self, number: int, shared: frozenset[str], wanted: frozenset[Part]) -> Kernel:
+        """The same for the backward pass; `wanted` are the parts that gather gradients."""
+        codes = self.codes_of(self.plan.components[number])
+        key = ("backward", number, shared, wanted)
+        return self._kernel(key, lambda: general_backward(self._writer(shared), codes, wanted))
 
-    def backward_kernel(
-        self, number: int, shared: frozenset[str], wanted: frozenset[Part], given: frozenset[Part]
-    ) -> Kernel:
-        """The same for the backward pass.
+    def resident_kernel(
+        self,
+        number: int,
+        rows: int,
+        shared: frozenset[str],
+        gradients: tuple[frozenset[Part], frozenset[Part]] | None,
+        device: int,
+    ) -> CudaKernel:
+        """The kernel of a component whose node is resident.
 
         Args:
             number: of the component.
+            rows: how many sequences a program takes.
             shared: inputs that are one for all members.
-            wanted: the parts that gather gradients.
-            given: the parts of its nodes for which gradients lie in memory.
+            gradients: in the backward pass, the parts that gather gradients and those for which some lie in memory.
+            device: where it is to run.
         """
-        key = ("backward", number, shared, wanted, given)
-        return self._kernel(key, lambda: self._backward_text(number, shared, wanted, given))
+        key = ("resident", number, rows, shared, gradients, device)
+        if key not in self._kernels:
+            readers = self.readers(number)
+            text = self.resident_text(number, rows, shared, gradients)
+            (code,) = self.codes_of(self.plan.components[number])
+            layout = Layout(code, self.arithmetic, rows, gradients is not None, readers if gradients else ())
+            self._kernels[key] = CudaKernel(text, CudaFunction(text.source, device, layout.total), 32 * text.num_warps)
+        return self._kernels[key]
 
-    def _backward_text(
-        self, number: int, shared: frozenset[str], wanted: frozenset[Part], given: frozenset[Part]
+    def resident_text(
+        self,
+        number: int,
+        rows: int,
+        shared: frozenset[str],
+        gradients: tuple[frozenset[Part], frozenset[Part]] | None,
     ) -> KernelText:
+        """Its text; arguments as above."""
         component = self.plan.components[number]
-        codes, writer = self.codes_of(component), self._writer(shared)
-        if self.is_resident(number):
-            return resident_backward(writer, codes[0], step_of(component), wanted, given, self.readers(number))
-        return general_backward(writer, codes, wanted)
+        (code,) = self.codes_of(component)
+        writer = ResidentWriter(
+            self.plan, self.arithmetic, code, step_of(component), rows, **self._writer_options(shared)
+        )
+        return (
+            resident_forward(writer)
+            if gradients is None
+            else resident_backward(writer, *gradients, self.readers(number))
+        )
+
+    def _writer_options(self, shared: frozenset[str]) -> dict[str, Any]:
+        return {
+            "storage": {part: self.storage(part).itemsize for part in self.state},
+            "widths": self.widths,
+            "shared": shared,
+            "shared_bytes": shared_memory(),
+        }
 
     # ------------------------------------------------------------------------------------------------ spread components
 
@@ -192,7 +232,7 @@ class GpuProgram:
         shared: frozenset[str],
         gradients: tuple[frozenset[Part], frozenset[Part]] | None,
         device: int,
-    ) -> SpreadKernel:
+    ) -> CudaKernel:
         """The kernel of a spread component.
 
         Args:
@@ -207,37 +247,25 @@ class GpuProgram:
             writer = self.spread_writer(number, tiling, shared)
             text = spread_forward(writer) if gradients is None else spread_backward(writer, *gradients)
             function = CudaFunction(text.source, device, writer.most_shared)
-            self._kernels[key] = SpreadKernel(text, function, 32 * text.num_warps)
+            self._kernels[key] = CudaKernel(text, function, 32 * text.num_warps)
         return self._kernels[key]
 
     def spread_writer(self, number: int, tiling: Tiling, shared: frozenset[str]) -> SpreadWriter:
         """What gathers the text of a spread component's kernel."""
-        return SpreadWriter(
-            self.plan,
-            self.spread(number),
-            tiling,
-            storage={part: self.storage(part).itemsize for part in self.state},
-            widths=self.widths,
-            shared=shared,
-            shared_bytes=shared_memory(),
-        )
+        return SpreadWriter(self.plan, self.spread(number), tiling, **self._writer_options(shared))
 
     def readers(self, number: int) -> tuple[Reader, ...]:
         """Narrow read-outs of a resident component: the gradients that they send back are multiplied in its kernel."""
         if not self.is_resident(number):
             return ()
-        (key,) = self.plan.components[number].nodes
-        return tuple(
-            (code, product)
-            for other, component in enumerate(self.plan.components)
-            if component.is_hoisted and other != number
-            for code in self.codes_of(component)
-            for product in code.external
-            if product.edge.source == key
-            and (product.edge.delay, product.num_gates, product.has_projection) == (0, 1, False)
-            and code.gate_is_state
-            and padded(code.units) in (16, 32, 64)
-        )
+        (node,) = self.codes_of(self.plan.components[number])
+        found: list[Reader] = []
+        for other, component in enumerate(self.plan.components):
+            for code in self.codes_of(component) if component.is_hoisted and other != number else ():
+                found += [(code, product) for product in code.external if _is_narrow_reader(node, code, product)]
+        while Layout(node, self.arithmetic, MOST_ROWS, backward=True, readers=found).total > shared_memory():
+            found.pop()  # the node itself fits
+        return tuple(found)
 
     def _kernel(self, key: Any, write: Callable[[], KernelText]) -> Kernel:
         if key not in self._kernels:
@@ -262,3 +290,9 @@ class GpuProgram:
             array = torch.tensor(found[::-1] if backward else found, dtype=torch.int32)
             self._moments[key] = array.to(device)
         return self._moments[key]
+
+
+def _is_narrow_reader(node: NodeCode, reader: NodeCode, product: Product) -> bool:
+    """Whether an edge leads from the node to a read-out of few units, at the same time step."""
+    is_plain = (product.edge.delay, product.num_gates, product.has_projection) == (0, 1, False)
+    return product.edge.source == node.key and is_plain and reader.gate_is_state and padded(reader.units) <= 64

@@ -1,50 +1,31 @@
-"""Kernels for the commonest component, one node that reads its own last state: what stays stays on the chip.
+"""A node that fits on one multiprocessor: its matrices stay in shared memory, its last state in registers.
 
-The matrices that multiply the last state are loaded once and stay in shared memory; the last state, and in the backward
-pass its gradient, stay in registers. Memory sees each sum, gate and state once. Other delays are read from memory.
-
-Tiles are powers of two: a width is taken apart into blocks, such as 160 = 64 + 64 + 32.
+The commonest component, one node that reads its own last state, runs so in populations: one program for each member and
+some of its sequences, which needs to wait for nobody. `resident_forward` and `resident_backward` write the kernels, on
+top of `resident.cu`.
 """
 
-from typing import NamedTuple
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
+from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.gpu.formulas import names_read
+from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.engine.gpu.cuda_writer import TYPES, CudaWriter, Rows, edge_read
+from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
+from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import Arithmetic, padded
-from rnnlab.engine.gpu.writer import Writer
-from rnnlab.engine.nodes import NodeCode, Product
-from rnnlab.engine.plan import Component
+from rnnlab.engine.gpu.spread import late_gates
+from rnnlab.engine.nodes import NodeCode, Pairs, Product, runs
+from rnnlab.engine.plan import Component, Plan
 
-MOST_SHARED = 0.7  # of shared memory for matrices
-# columns of all gates of 64 sequences: with more, registers spill in the backward pass, and streaming is faster
-MOST_SUMS = 256
+MOST_UNITS = 256
+MOST_ROWS = 64  # sequences of a program
+SUM = "[m][u / 2][half * 2 + u % 2]"  # where number `u` of a row is among sums
 
-
-class Block(NamedTuple):
-    """Some columns of a layer."""
-
-    start: int
-    size: int
-
-    @property
-    def columns(self) -> str:
-        """The variable that holds their numbers."""
-        return f"columns_{self.start}"
-
-
-def blocks(width: int, most: int) -> list[Block]:
-    """A padded width as powers of two up to `most`.
-
-    >>> [tuple(block) for block in blocks(160, 128)]
-    [(0, 128), (128, 32)]
-    """
-    found: list[Block] = []
-    start = 0
-    while start < width:
-        size = min(most, 1 << ((width - start).bit_length() - 1))
-        found.append(Block(start, size))
-        start += size
-    return found
+Reader = tuple[NodeCode, Product]
+"""A read-out, whose gradient is multiplied in the node's backward kernel and not before."""
 
 
 def step_of(component: Component) -> int:
@@ -52,126 +33,181 @@ def step_of(component: Component) -> int:
     return -1 if component.is_backward else 1
 
 
-def _most(code: NodeCode) -> int:
-    """Columns of a block: few where a step has many numbers to hold for each of them."""
-    return 256 if code.num_gates == 1 else 64
+class Warps(NamedTuple):
+    """How the warps of a program share its rows and units: each has some times 16 rows, and some tiles of 8 units."""
+
+    num_warps: int
+    num_row_groups: int
+    row_tiles: int
+    unit_tiles: int
 
 
-def near(code: NodeCode, step: int) -> tuple[Product, ...]:
-    """The products of the last state."""
-    return tuple(product for product in code.internal if product.edge.delay == step)
+def warps_of(units: int, rows: int) -> Warps:
+    """As wide as memory is read in long pieces, and at most twice 16 rows.
+
+    >>> warps_of(118, 64)
+    Warps(num_warps=8, num_row_groups=2, row_tiles=2, unit_tiles=4)
+    """
+    num_tiles = padded(units) // 8
+    unit_tiles = max(number for number in (1, 2, 4) if num_tiles % number == 0)
+    row_tiles = 2 if rows > 32 else 1
+    num_row_groups = rows // 16 // row_tiles
+    return Warps(num_tiles // unit_tiles * num_row_groups, num_row_groups, row_tiles, unit_tiles)
 
 
 def is_resident(
-    component: Component, codes: list[NodeCode], period: int, arithmetic: Arithmetic, shared_bytes: int
+    component: Component, codes: Sequence[NodeCode], period: int, arithmetic: Arithmetic, most: int
 ) -> bool:
-    """Whether a component is one node whose matrices and sums fit on the chip, with so much shared memory."""
-    if len(codes) != 1 or len(component.nodes) != 1 or period != 1 or arithmetic.is_split:
+    """Whether a component is one node that reads no state of its own but the last, and fits into `most` bytes."""
+    if len(codes) != 1 or len(component.nodes) != 1 or period != 1:
         return False
     (code,) = codes
-    products = near(code, step_of(component))
-    width = padded(code.units)
-    size = sum(product.num_gates for product in products) * width * width * arithmetic.dtype.itemsize
+    own = [edge for edge in taken_over(code).values() if edge.source == code.key]
     return (
-        bool(products)
-        and not any(product.has_projection for product in code.internal)
-        and all(product.edge.delay == step_of(component) for product in code.products if product.reset_pairs)
-        and size <= MOST_SHARED * shared_bytes
-        and code.num_gates * width <= MOST_SUMS
-        and len(blocks(width, _most(code))) <= 3
+        len(code.internal) == 1
+        and all(edge.delay == step_of(component) for edge in (*own, code.internal[0].edge))
+        and not any(product.reset_pairs for product in code.external)
+        and not {gate for _, gate in code.internal[0].pairs} & set(late_gates(code))
+        and padded(code.units) <= MOST_UNITS
+        and max(Layout(code, arithmetic, MOST_ROWS, backward).total for backward in (False, True)) <= most
     )
 
 
-def has_far(code: NodeCode, step: int) -> bool:
-    """Whether a node reads a state of its own of another time: from memory, where other threads have put it."""
-    taken_over = [edge for edge, _ in elementwise_reads(code).values() if edge.source[0] == code.key[0]]
-    return any(edge.delay != step for edge in (*taken_over, *(product.edge for product in code.internal)))
-
-
-class ResidentNode:
-    """What forward and backward kernels of one node share."""
-
-    def __init__(self, writer: Writer, code: NodeCode, step: int) -> None:
-        self.writer, self.code, self.step = writer, code, step
-        self.width = padded(code.units)
-        self.blocks = blocks(self.width, _most(code))
-        self.name = code.key[0]
-        # with half the threads a small layer leaves room for another program on the same multiprocessor
-        self.num_warps = 4 if code.num_gates * self.width <= 128 else 8
-        self.near = near(code, step)
-        self.far = tuple(product for product in code.internal if product.edge.delay != step)
-        reads = elementwise_reads(code)
-        # taken over from the last state as they are, and so kept in float32
-        self.carried = {part for edge, part in reads.values() if edge.source[0] == self.name and edge.delay == step}
-        self.parts = sorted({product.part[1] for product in self.near} | self.carried)  # all that stays on the chip
-        self.has_far = has_far(code, step)
-
-    def is_near(self, name: str) -> str | None:
-        """The part of the last state that a name in the formulas means, if it does."""
-        found = elementwise_reads(self.code).get(name.removeprefix("d "))
-        if found is None or found[0].source[0] != self.name or found[0].delay != self.step:
-            return None
-        return found[1]
-
-    def start(self) -> None:
-        """Lines before the loop: numbers of columns."""
-        for block in self.blocks:
-            self.writer.add(f"{block.columns} = {block.start} + tl.arange(0, {block.size})")
-        self.writer.add("is_relu = False")
-        if not isinstance(self.code.choice, str):
-            self.writer.add(f"is_relu = tl.load({self.writer.array('relu', self.code.key, '1')}) > 0")
-
-    def time(self, *, backward: bool) -> str:
-        """Text of the time at hand, `number` steps after the loop began."""
-        return "time = number + (T - T)" if (self.step == 1) != backward else "time = T - 1 - number"
-
-    def load_matrices(self, *, turned: bool) -> None:
-        """Lines that load the tiles of all matrices of the last state, for rows by columns of blocks."""
-        for number, product in enumerate(self.near):
-            columns = product.num_gates * self.width
-            for mine in range(product.num_gates):
-                for row in self.blocks:
-                    for column in self.blocks:
-                        left, right = f"{row.columns}[:, None]", f"{column.columns}[None, :]"
-                        if turned:
-                            offsets = f"({left} + {mine * self.width}) + {right} * {columns}"
-                        else:
-                            offsets = f"{left} * {columns} + ({right} + {mine * self.width})"
-                        array = self.writer.array("matrix", product.name, str(self.width * columns))
-                        self.writer.add(
-                            f"{self.matrix(number, mine, row, column)} = tl.load({array} + {offsets})",
-                        )
-
-    def matrix(self, number: int, gate: int, row: Block, column: Block) -> str:
-        """The variable of a tile of a matrix."""
-        return f"w{number}_{gate}_{row.start}_{column.start}"
-
-    def dot(self, left: str, right: str, total: str) -> str:
-        """Text of a product of tiles added to a sum."""
-        return f'tl.dot({left}, {right}, {total}, input_precision="{self.writer.arithmetic.input_precision}")'
-
-    def factor(self, variable: str) -> str:
-        """Text of a tile as products take it."""
-        return f"{variable}.to({self.writer.arithmetic.text})"
-
-    def bias(self, name: str, block: Block) -> str:
-        """Text of the bias of a gate."""
-        array = self.writer.array("bias", self.code.bias, str(self.code.num_gates * self.width))
-        start = self.code.program.gates.index(name.removeprefix("bias ")) * self.width
-        return f"tl.load({array} + {start} + {block.columns})[None, :]"
-
-
-def elementwise_reads(code: NodeCode) -> dict[str, tuple[EdgeSpec, str]]:
-    """For names in a node's formulas that stand for states as they are, the edge and the part that it brings."""
-    found: dict[str, tuple[EdgeSpec, str]] = {}
+def taken_over(code: NodeCode) -> dict[str, EdgeSpec]:
+    """For names in a node's formulas that stand for states as they are, the edge that brings it."""
+    found: dict[str, EdgeSpec] = {}
     for outputs in (code.program.early or {}, code.program.forward, code.program.backward):
         for name in names_read(outputs):
-            kind, _, rest = name.partition(" ")
-            if kind == "carried":
-                part, _, number = rest.rpartition(" ")
-                found[name] = (code.carries[int(number)], part)
-            elif kind == "identity":
-                found[name] = (code.identities[int(rest)], code.identities[int(rest)].port or "")
-            elif kind == "depth" and not code.depth_product.has_projection:
-                found[name] = (code.depth_product.edge, code.depth_product.part[1])
+            is_projected = name == "depth" and code.depth_product.has_projection
+            if name.startswith(("carried ", "identity ", "depth")) and not is_projected:
+                found[name] = edge_read(code, name)[0]
     return found
+
+
+class Layout:
+    """Where things lie in a program's shared memory, in bytes; rows are 16 bytes longer than they must be.
+
+    So eight rows' pieces of 16 bytes touch every bank once.
+    """
+
+    def __init__(
+        self, code: NodeCode, arithmetic: Arithmetic, rows: int, backward: bool, readers: Sequence[Reader] = ()
+    ) -> None:
+        itemsize, width = arithmetic.dtype.itemsize, padded(code.units)
+        (product,) = code.internal
+        columns = product.num_gates * width
+        deep, num_rows = (columns, width) if backward else (width, columns)
+        self.matrix_stride = deep * itemsize + 16
+        self.matrix_bytes = num_rows * self.matrix_stride
+        self.left_stride = (code.num_gates if backward else 1) * width * itemsize + 16  # gradients of gates, or a state
+        self.left_bytes = rows * self.left_stride
+        # forward, the last and the new state, or the state and what a second product multiplies
+        num_left = 1 if backward else 2
+        self.left = self.matrix_bytes
+        end = self.left + num_left * self.left_bytes
+        self.readers: list[tuple[int, int]] = []  # where the matrix of each read-out begins, and its rows' length
+        for reader, _ in readers:
+            stride = padded(reader.units) * itemsize + 16
+            self.readers.append((end, stride))
+            end += width * stride
+        self.total = end
+
+
+class ResidentWriter(CudaWriter):
+    """Gathers the text of one kernel of a resident node."""
+
+    def __init__(self, plan: Plan, arithmetic: Arithmetic, code: NodeCode, step: int, num_rows: int, **options: Any):
+        super().__init__(plan, arithmetic, **options)
+        self.code, self.step, self.num_rows = code, step, num_rows
+        self.width = padded(code.units)
+        self.product = code.internal[0]
+
+    def text(self) -> KernelText:
+        """The whole kernel."""
+        warps = warps_of(self.code.units, self.num_rows)
+        constants = {"ROWS": self.num_rows, "WIDTH": self.width, "WARPS": warps.num_warps}
+        constants |= {"THREADS": 32 * warps.num_warps, "M": warps.row_tiles, "N": warps.unit_tiles}
+        head = (
+            f"  const int lane = thread % 32, top = warp % {warps.num_row_groups} * M * 16;\n"
+            f"  const int first_column = warp / {warps.num_row_groups} * N * 8, unit = first_column + lane % 4 * U;\n"
+            "  auto row = [&](int m, int half) { return top + m * 16 + half * 8 + lane / 4; };\n"
+            "  auto is_live = [&](int m, int half) { return row(m, half) < num_live; };\n"
+            "  bool is_relu = false;\n"
+        )
+        # registers for two programs on a multiprocessor, where a node is small
+        is_small = warps.num_warps <= (8 if self.code.num_gates == 1 else 4)
+        return self.kernel("resident.cu", constants, f"THREADS, {2 if is_small else 1}", head)
+
+    def place_of_gate(self, gate: int, time: str = "time") -> Rows:
+        """Where a gate lies by its number, whatever becomes of it."""
+        return self.gates_of(self.code, time)._replace(column=gate * self.width)
+
+    def start(self) -> None:
+        """Lines before the loop: whose nonlinearity it is."""
+        if not isinstance(self.code.choice, str):
+            self.add(f"is_relu = ((const int *){self.array('relu', self.code.key)})[member] != 0;")
+
+    def keep(self, start: int, stride: int, argument: Argument, num_rows: int, width: int) -> None:
+        """Lines that copy a matrix of a member to shared memory: rows of units."""
+        size = width * self.itemsize
+        matrix = f"{self.array(*argument)} + member * {num_rows} * {size}"
+        self.add(f"keep_units(address_of(shared) + {start}, {stride}, {matrix}, {num_rows}, {size});")
+
+    @contextmanager
+    def vectors(self) -> Generator[None]:
+        """Lines for each of a thread's rows."""
+        with self.unrolled("m < M", "half < 2"):
+            yield
+
+    def _place(self, rows: Rows) -> str:
+        moved = f" + {rows.column}" if rows.column else ""
+        return f"{rows.pointer} + row(m, half) * {rows.width}{moved} + unit"
+
+    def fetch(self, variable: str, rows: Rows) -> str:
+        """Lines that ask for a thread's numbers; text of number `u` of one of its rows."""
+        self.add(f"Vector<{rows.type}> {variable}[M][2] = {{}};")
+        return self.fetch_again(variable, rows)
+
+    def fetch_again(self, variable: str, rows: Rows) -> str:
+        """The same, into a variable that is there already."""
+        with self.vectors():
+            self.add(f"if (is_live(m, half)) {variable}[m][half] = load_vector({self._place(rows)});")
+        return f"number({variable}[m][half], u)"
+
+    def ask_ahead(self, places: Sequence[Rows], is_there: str) -> None:
+        """Lines that bring what the next step reads into the second-level cache, while this one computes."""
+        with self.block(f"if ({is_there})"):
+            for rows in places:
+                size = {"Half": 2, "float": 4}[rows.type] * rows.width
+                self.add(f"ask_ahead((const char *){rows.pointer}, num_live * {size});")
+
+    def store(self, rows: Rows, variable: str) -> None:
+        """A line that stores a row's numbers."""
+        self.add(f"if (is_live(m, half)) store_vector({self._place(rows)}, {variable});")
+
+    def store_shared(self, start: str, stride: int, column: int, variable: str) -> None:
+        """A line that puts them where products find them; rows of sequences that are not there are multiplied too."""
+        place = f"shared + {start} + row(m, half) * {stride} + (unit + {column}) * {self.itemsize}"
+        self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
+
+    def multiply(self, sums: str, pairs: Pairs, places: Sequence[int], left: str, layout: Layout) -> None:
+        """Lines that add products of rows in shared memory with gates of the matrix to `sums[place]`."""
+        for mine, theirs in runs(pairs, 1):
+            count = mine.stop - mine.start
+            right = f"address_of(shared) + ({mine.start} * WIDTH + first_column) * {layout.matrix_stride}"
+            self.add(
+                f"multiply_all<{count}>((float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}], "
+                f"address_of(shared) + {left} + top * {layout.left_stride}, {layout.left_stride}, {right}, "
+                f"{layout.matrix_stride}, WIDTH * {layout.matrix_stride}, WIDTH * {self.itemsize});"
+            )
+
+    def formulas(self, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:
+        """Lines that compute formulas for number `u` of a row; the text of each output."""
+        lines, found = write_formulas(outputs, inputs, nonlinearity(self.code), "e", CUDA)
+        self.add(*lines)
+        return found
+
+    def is_previous(self, name: str) -> bool:
+        """Whether a name in the formulas stands for a part of the node's own last state."""
+        edge = taken_over(self.code).get(name)
+        return edge is not None and edge.source == self.code.key

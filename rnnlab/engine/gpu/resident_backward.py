@@ -1,203 +1,207 @@
 """The backward kernel of a node whose matrices, and the gradient of whose last state, stay on the chip."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rnnlab.architecture.expressions import Expression
-from rnnlab.engine.gpu.compiled import KernelText
-from rnnlab.engine.gpu.formulas import names_read, write_formulas
-from rnnlab.engine.gpu.general_forward import nonlinearity, operand
+from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.engine.gpu.cuda_writer import Rows, edge_read
+from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.resident import Block, ResidentNode, elementwise_reads
-from rnnlab.engine.gpu.writer import Place, Writer
-from rnnlab.engine.nodes import NodeCode, Part, Product, runs
-
-Reader = tuple[NodeCode, Product]
-"""A read-out, whose gradient is multiplied here and not before."""
+from rnnlab.engine.gpu.resident import SUM, Layout, Reader, ResidentWriter
+from rnnlab.engine.gpu.spread import late_gates
+from rnnlab.engine.gpu.spread_backward import passed_by
+from rnnlab.engine.nodes import Pairs, Part, runs
 
 
 def resident_backward(
-    writer: Writer,
-    code: NodeCode,
-    step: int,
-    wanted: frozenset[Part],
-    given: frozenset[Part],
-    readers: tuple[Reader, ...],
+    writer: ResidentWriter, wanted: frozenset[Part], given: frozenset[Part], readers: Sequence[Reader]
 ) -> KernelText:
-    """The kernel of a component of one node; `step` is the delay of the last state.
+    """The kernel of a component of one node.
 
     Args:
         writer: gathers the text.
-        code: the node.
-        step: the delay of the last state.
         wanted: parts that gather gradients.
         given: those for which gradients lie in memory.
         readers: read-outs whose products are made here.
     """
-    return _Backward(writer, code, step, wanted, given, readers).write()
+    return _Backward(writer, wanted, given, readers).write()
 
 
-class _Backward(ResidentNode):
+class _Backward:
     def __init__(
-        self,
-        writer: Writer,
-        code: NodeCode,
-        step: int,
-        wanted: frozenset[Part],
-        given: frozenset[Part],
-        readers: tuple[Reader, ...],
+        self, writer: ResidentWriter, wanted: frozenset[Part], given: frozenset[Part], readers: Sequence[Reader]
     ) -> None:
-        super().__init__(writer, code, step)
+        self.writer, self.code, self.width = writer, writer.code, writer.width
         self.wanted, self.given, self.readers = wanted, given, readers
+        self.layout = Layout(self.code, writer.arithmetic, writer.num_rows, backward=True, readers=readers)
+        self.passed = passed_by(self.code)
+        # the parts of the last state whose gradients stay in registers: multiplied by the matrix, or passed as they are
+        own = [each.part for each in self.passed if each.edge.source == self.code.key]
+        self.kept = list(dict.fromkeys((writer.product.part[1], *own)))
 
     def write(self) -> KernelText:
-        writer = self.writer
-        self.start()
-        self.load_matrices(turned=True)
-        self._load_readers()
-        for part in self.parts:
-            for block in self.blocks:
-                writer.add(f"{self._change(part, block)} = tl.zeros((ROWS, {block.size}), tl.float32)")
-        with writer.block("for number in range(num_moments):"):
-            writer.add(self.time(backward=True))
-            self._step()
-        for part in self.parts:
-            for block in self.blocks:
-                place = writer.per_row("dbefore", (self.name, part), self.width)
-                writer.store(place, self._change(part, block), block.columns)
-        return writer.text(num_stages=1, num_warps=self.num_warps)
+        writer, program = self.writer, self.code.program
+        self._keep_matrices()
+        for part in self.kept:
+            writer.add(f"float {self._change(part)}[M][N][4] = {{}};")
+        with writer.block("for (int position = 0; position < T; ++position)"):
+            writer.add(f"const int time = {'T - 1 - position' if writer.step == 1 else 'position'};")
+            next_time = f"time - {writer.step}"
+            writer.ask_ahead(self._read_places(next_time), f"{next_time} >= 0 && {next_time} < T")
+            if program.late is not None:
+                self._late(program.late)
+            with writer.block(""):
+                self._moment(program.backward)
+            writer.add("__syncthreads();")
+            self._fetch_back()
+            writer.add("__syncthreads();")
+        self._store_before()
+        return writer.text()
 
-    def _change(self, part: str, block: Block) -> str:
-        """The variable of the gradient of the last state."""
-        return f"change_{self.code.parts.index(part)}_{block.start}"
+    def _change(self, part: str) -> str:
+        return f"change{self.code.parts.index(part)}"
 
-    def _total(self, part: str, block: Block) -> str:
-        return f"total_{self.code.parts.index(part)}_{block.start}"
+    def _keep_matrices(self) -> None:
+        writer, layout = self.writer, self.layout
+        writer.start()
+        columns = writer.product.num_gates * self.width
+        writer.keep(0, layout.matrix_stride, Argument("matrix", writer.product.name), self.width, columns)
+        for (reader, product), (start, stride) in zip(self.readers, layout.readers, strict=True):
+            writer.keep(start, stride, Argument("matrix", product.name), self.width, padded(reader.units))
+        writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
 
-    def _load_readers(self) -> None:
-        for number, (reader, product) in enumerate(self.readers):
-            depth, columns = padded(reader.units), product.num_gates * padded(reader.units)
-            array = self.writer.array("matrix", product.name, str(self.width * columns))
-            self.writer.add(f"depth_{number} = tl.arange(0, {depth})")
-            for block in self.blocks:
-                offsets = f"depth_{number}[:, None] + {block.columns}[None, :] * {columns}"
-                self.writer.add(f"r{number}_{block.start} = tl.load({array} + {offsets})")
+    # ------------------------------------------------------------------------------------------ gradients of the state
 
-    def _step(self) -> None:
-        writer, code, program = self.writer, self.code, self.code.program
-        self.inputs: dict[tuple[str, Block], str] = {}
-        if program.late is not None:
-            self._late(program.late)
-        for part in self.parts:
-            for block in self.blocks:
-                writer.add(f"{self._total(part, block)} = tl.zeros((ROWS, {block.size}), tl.float32)")
-        for block in self.blocks:
-            found = self._formulas(program.backward, block, "e")
-            for gate, name in enumerate(program.gates):
-                variable = self._as_tile(found[f"d gate {name}"], block)
-                writer.store(writer.gates(code).at(gate * self.width, self.width), variable, block.columns)
-                self._multiply(gate, self.factor(variable), block)
-            self._pass_on(found, block)
-        for part in self.parts:
-            for block in self.blocks:
-                writer.add(f"{self._change(part, block)} = {self._total(part, block)}")
-        if self.has_far:
-            writer.barrier()
-            self._far_products()
-
-    def _multiply(self, gate: int, factor: str, row: Block) -> None:
-        """From the gradient of a block of a gate to that of the last state."""
-        for number, product in enumerate(self.near):
-            for mine, theirs in product.pairs:
-                for block in self.blocks if theirs == gate else ():
-                    total, matrix = self._total(product.part[1], block), self.matrix(number, mine, row, block)
-                    self.writer.add(f"{total} = {self.dot(factor, matrix, total)}")
-
-    def _arriving(self, part: str, block: Block) -> None:
-        """The gradient of a part of the new state: from the next step, from memory, from read-outs."""
-        writer, name = self.writer, f"arriving_{self.code.parts.index(part)}_{block.start}"
-        writer.add(
-            f"{name} = {self._change(part, block)}"
-            if part in self.parts
-            else f"{name} = tl.zeros((ROWS, {block.size}), tl.float32)"
-        )
-        if (self.name, part) in self.given:
-            place = writer.value((self.name, part), 0, "dvalues")
-            writer.add(f"{name} += {writer.load(place, block.columns)}")
-        for number, (reader, product) in enumerate(self.readers):
+    def _arriving(self, part: str) -> str:
+        """Lines for the gradient of a part of the new state; text of a number."""
+        writer, name = self.writer, f"arriving{self.code.parts.index(part)}"
+        writer.add(f"float {name}[M][N][4] = {{}};")
+        given = None
+        if (self.code.key[0], part) in self.given:
+            rows = writer.value((self.code.key[0], part), 0, "dvalues")
+            given = writer.fetch(f"given{self.code.parts.index(part)}", rows)
+        readers = zip(self.readers, self.layout.readers, strict=True)
+        for (reader, product), (start, stride) in readers:
             if product.part[1] == part:
-                place = writer.per_time("gates", reader.key, padded(reader.units))
-                left = writer.load_factor(place, f"depth_{number}")
-                writer.add(f"{name} = {self.dot(left, f'r{number}_{block.start}', name)}")
-        self.inputs[f"d state {part}", block] = name
+                rows = writer.per_time("gates", reader.key, padded(reader.units), 4)
+                writer.add(
+                    f"multiply_memory({name}, {rows.pointer} + top * {rows.width}, {rows.width}, num_live - top, "
+                    f"address_of(shared) + {start} + first_column * {stride}, {stride}, "
+                    f"{padded(reader.units) * writer.itemsize} / STEP);"
+                )
+        added = [text for text in (self._last(part), given) if text]
+        if added:
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{name}{SUM} += {' + '.join(added)};")
+        return f"{name}{SUM}"
 
-    def _late(self, outputs: Mapping[str, Expression]) -> None:
-        """The gates of the second product come first; the gradient of what it multiplied follows."""
-        writer, gates = self.writer, self.code.program.gates
-        found = {block: self._formulas(outputs, block, "l") for block in self.blocks}
-        for block in self.blocks:
-            total = f"dreset_{block.start}"
-            writer.add(f"{total} = tl.zeros((ROWS, {block.size}), tl.float32)")
-            for number, product in enumerate(self.near):
-                for mine, theirs in product.reset_pairs:
-                    for row in self.blocks:
-                        left = self.factor(found[row][f"d gate {gates[theirs]}"])
-                        writer.add(f"{total} = {self.dot(left, self.matrix(number, mine, row, block), total)}")
-            self.inputs["d reset", block] = total
+    def _last(self, part: str) -> str | None:
+        return f"{self._change(part)}{SUM}" if part in self.kept else None
 
-    def _formulas(self, outputs: Mapping[str, Expression], block: Block, prefix: str) -> dict[str, str]:
-        writer, code = self.writer, self.code
-        if (f"d state {code.parts[0]}", block) not in self.inputs:
-            for part in code.parts:
-                self._arriving(part, block)
+    def _fetch_back(self) -> None:
+        """From the gradients of the gates to that of what the matrix multiplied."""
+        part = self.writer.product.part[1]
+        target = f"(float (&)[1][M][N][4]){self._change(part)}"
+        self._multiply(target, self.writer.product.pairs)
+
+    def _multiply(self, target: str, pairs: Pairs) -> None:
+        """Lines that add gradients of gates in shared memory times rows of the matrix."""
+        layout, itemsize = self.layout, self.writer.itemsize
+        for mine, theirs in runs(pairs, self.width):
+            left = f"{layout.left + theirs.start * itemsize} + top * {layout.left_stride}"
+            right = f"{mine.start * itemsize} + first_column * {layout.matrix_stride}"
+            self.writer.add(
+                f"multiply_all<1>({target}, address_of(shared) + {left}, {layout.left_stride}, "
+                f"address_of(shared) + {right}, {layout.matrix_stride}, 0, "
+                f"{(theirs.stop - theirs.start) * itemsize});"
+            )
+
+    # -------------------------------------------------------------------------------------------------- the node itself
+
+    def _inputs(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
+        """Lines that ask for what the forward pass left; texts of a number by name."""
+        writer, found = self.writer, {}
         for name in names_read(outputs):
-            if (name, block) not in self.inputs:
-                variable = f"i{len(self.inputs)}_{block.start}"
-                if name.startswith("bias "):
-                    writer.add(f"{variable} = {self.bias(name, block)}")
-                else:
-                    writer.add(f"{variable} = {writer.load(operand(writer, code, name), block.columns)}")
-                self.inputs[name, block] = variable
-        inputs = {name: variable for (name, where), variable in self.inputs.items() if where == block}
-        lines, found = write_formulas(outputs, inputs, nonlinearity(code), f"{prefix}_{block.start}_")
-        writer.add(*lines)
+            if not name.startswith("d "):
+                found[name] = writer.fetch(f"in{len(found)}", writer.place_of(self.code, name))
+        for part in self.code.parts:
+            if f"d state {part}" in names_read(outputs):
+                found[f"d state {part}"] = self._arriving(part)
         return found
 
-    def _pass_on(self, found: Mapping[str, str], block: Block) -> None:
-        """Gradients of what the formulas took over from states: the last one's stay here, others go to memory."""
+    def _read_places(self, time: str) -> list[Rows]:
+        """What a step reads: gates, and its own state; what lies one step before it is read as the state there."""
         writer, code = self.writer, self.code
-        sums: dict[str, tuple[Place, list[str]]] = {}  # what goes to one place is added up before it is added there
-        for name, variable in found.items():
-            if name.startswith("d gate ") or name == "d reset":
-                continue
-            near = self.is_near(name)
-            if near is not None:
-                writer.add(f"{self._total(near, block)} += {variable}")
-                continue
-            read = elementwise_reads(code).get(name.removeprefix("d "))
-            if read is None:  # a depth input that is projected
-                place = writer.per_time("dprojected", code.depth_product.edge, self.width)
-            elif (read[0].source[0], read[1]) in self.wanted:
-                place = writer.edge_source(*read, "dvalues")
-            else:
-                continue
-            sums.setdefault(place.start, (place, []))[1].append(variable)
-        for place, variables in sums.values():
-            text = f"{writer.load(place, block.columns)} + {' + '.join(variables)}"
-            writer.store(place, text, block.columns)
+        read = names_read(code.program.backward)
+        parts = dict.fromkeys(edge_read(code, name)[1] for name in read if writer.is_previous(name))
+        parts |= dict.fromkeys(name.removeprefix("state ") for name in read if name.startswith("state "))
+        parts |= {code.first_part: None} if code.gate_is_state else {}
+        values = [writer.value((code.key[0], part), writer.step, time=time) for part in parts]
+        return values if code.gate_is_state else [writer.gates_of(code, time), *values]
 
-    def _far_products(self) -> None:
-        """Gradients of states of other times, added up in memory."""
+    def _late(self, outputs: Mapping[str, Expression]) -> None:
+        """The gates of the second product come first; the gradient of what it multiplied follows, and stays."""
         writer = self.writer
-        for product in self.far:
-            target = writer.value(product.part, product.edge.delay, "dvalues")
-            shape = (target.width, product.num_gates * self.width)
-            for block in self.blocks:
-                writer.add(f"columns = {block.columns}", f"total = {writer.load(target, block.columns)}")
-                for mine, theirs in runs(product.pairs, self.width):
-                    place = writer.gates(self.code).at(theirs.start, theirs.stop - theirs.start)
-                    writer.multiply([("total", mine.start)], place, product.name, shape, block.size, turned=True)
-                writer.store(target, "total", block.columns)
-            writer.barrier()
+        with writer.block(""):
+            inputs = self._inputs(outputs)
+            with writer.vectors():
+                self._gates(outputs, inputs, list(outputs), is_in_memory=False)
+        writer.add("float dreset[M][N][4] = {};", "__syncthreads();")
+        self._multiply("(float (&)[1][M][N][4])dreset", writer.product.reset_pairs)
 
-    def _as_tile(self, variable: str, block: Block) -> str:
-        return variable if variable.isidentifier() else f"tl.full((ROWS, {block.size}), {variable}, tl.float32)"
+    def _moment(self, outputs: Mapping[str, Expression]) -> None:
+        inputs = self._inputs(outputs) | {"d reset": f"dreset{SUM}"}
+        names = [name for name in outputs if name.startswith("d gate ")]
+        with self.writer.vectors():
+            self._gates(outputs, inputs, names, is_in_memory=True)
+
+    def _gates(
+        self, outputs: Mapping[str, Expression], inputs: Mapping[str, str], names: Sequence[str], *, is_in_memory: bool
+    ) -> None:
+        """Lines that compute gradients of gates and of all else for a row, and put them where they belong."""
+        writer, gates = self.writer, self.code.program.gates
+        passed = [each for each in self.passed if is_in_memory and each.source in self.wanted]
+        stored = {name: f"out{place}" for place, name in enumerate(names)}
+        stored |= {f"d {each.name}": f"passed{place}" for place, each in enumerate(passed)}
+        if is_in_memory and "d depth" in outputs and self.code.depth_product.has_projection:
+            stored["d depth"] = "projected"
+        writer.add(f"float {', '.join(f'{variable}[U]' for variable in stored.values())};")
+        with writer.unrolled("u < U"):
+            found = writer.formulas(outputs, inputs)
+            for name, variable in stored.items():
+                writer.add(f"{variable}[u] = {found[name]};")
+            if is_in_memory:
+                self._keep_passed(found)
+        for name in names:
+            gate = gates.index(name.removeprefix("d gate "))
+            if is_in_memory != (gate in late_gates(self.code)):  # others read late gates since these were there
+                writer.store_shared(str(self.layout.left), self.layout.left_stride, gate * self.width, stored[name])
+            if is_in_memory:
+                writer.store(writer.place_of_gate(gate), stored[name])
+        for each in passed:
+            if each.edge.source != self.code.key:
+                rows = writer.per_time("passed", (self.code.key, each.name), self.width, 4)
+                writer.store(rows, stored[f"d {each.name}"])
+        if "projected" in stored.values():
+            writer.store(writer.per_time("dprojected", self.code.depth_product.edge, self.width, 4), "projected")
+
+    def _keep_passed(self, found: Mapping[str, str]) -> None:
+        """The gradients of the last state that the formulas pass back; the product is added to them later."""
+        for part in self.kept:
+            texts = [
+                found[f"d {each.name}"]
+                for each in self.passed
+                if each.edge.source == self.code.key and each.part == part
+            ]
+            self.writer.add(f"{self._last(part)} = {' + '.join(texts) or '0.0f'};")
+
+    def _store_before(self) -> None:
+        """Gradients of the state before the first step."""
+        writer, name = self.writer, self.code.key[0]
+        with writer.vectors():
+            for part in self.kept:
+                rows = writer.rows("dbefore", (name, part), "float", "member", self.width)
+                writer.add("float all[U];" if part == self.kept[0] else "")
+                with writer.unrolled("u < U"):
+                    writer.add(f"all[u] = {self._last(part)};")
+                writer.store(rows, "all")

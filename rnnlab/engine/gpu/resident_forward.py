@@ -1,132 +1,163 @@
 """The forward kernel of a node whose matrices and last state stay on the chip."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from rnnlab.architecture.expressions import Expression
-from rnnlab.engine.gpu.compiled import KernelText
-from rnnlab.engine.gpu.formulas import names_read, write_formulas
-from rnnlab.engine.gpu.general_forward import nonlinearity, operand
-from rnnlab.engine.gpu.resident import Block, ResidentNode
-from rnnlab.engine.gpu.writer import Writer
-from rnnlab.engine.nodes import NodeCode
+from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.engine.gpu.cuda_writer import TYPES, edge_read
+from rnnlab.engine.gpu.formulas import names_read
+from rnnlab.engine.gpu.resident import SUM, Layout, ResidentWriter, taken_over
+from rnnlab.engine.gpu.spread import late_gates
 
 
-def resident_forward(writer: Writer, code: NodeCode, step: int) -> KernelText:
-    """The kernel of a component of one node; `step` is the delay of the last state."""
-    return _Forward(writer, code, step).write()
+def resident_forward(writer: ResidentWriter) -> KernelText:
+    """The kernel of a component of one node."""
+    return _Forward(writer).write()
 
 
-class _Forward(ResidentNode):
-    def write(self) -> KernelText:
-        writer = self.writer
-        self.start()
-        self.load_matrices(turned=False)
-        writer.add("number = 0", self.time(backward=False))
-        for part in self.parts:
-            for block in self.blocks:
-                place = writer.value((self.name, part), self.step)
-                load = writer.load if part in self.carried else writer.load_factor
-                writer.add(f"{self._state(part, block)} = {load(place, block.columns)}")
-        with writer.block("for number in range(num_moments):"):
-            writer.add(self.time(backward=False))
-            self._step()
-            if self.has_far:
-                writer.barrier()
-        return writer.text(num_stages=1, num_warps=self.num_warps)
-
-    def _state(self, part: str, block: Block) -> str:
-        return f"state_{self.code.parts.index(part)}_{block.start}"
-
-    def _step(self) -> None:
+class _Forward:
+    def __init__(self, writer: ResidentWriter) -> None:
+        self.writer, self.code, self.width = writer, writer.code, writer.width
         program = self.code.program
-        late = sorted({theirs for product in self.near for _, theirs in product.reset_pairs})
-        gates = range(self.code.num_gates)
-        self.known: dict[tuple[str, Block], str] = {}  # what has been computed, by its name in the formulas
-        if program.early is not None:
-            fresh = [gate for gate in gates if gate not in late]
-            for block in self.blocks:
-                self._sums(fresh, block)
-                self._formulas(program.early, fresh, block, "a")
-            gates = late
-        new: dict[tuple[str, Block], str] = {}
-        for block in self.blocks:
-            self._sums(gates, block)
-            if program.early is not None:
-                self._second_products(block)
-            found = self._formulas(program.forward, gates, block, "e")
-            new |= {(part, block): found[f"state {part}"] for part in self.parts}
-        for (part, block), variable in new.items():
-            kept = variable if part in self.carried else self.factor(variable)
-            self.writer.add(f"{self._state(part, block)} = {kept}")
+        self.outputs = [program.forward] if program.early is None else [program.early, program.forward]
+        self.late = late_gates(self.code)
+        early = [gate for gate in range(self.code.num_gates) if gate not in self.late]
+        self.fresh = [early, self.late]  # the gates that each stage computes
+        self.layout = Layout(self.code, writer.arithmetic, writer.num_rows, backward=False)
+        self.multiplied = writer.product.part[1]  # the part of the state that the product reads
 
-    def _sums(self, gates: Sequence[int], block: Block) -> None:
-        """Sums of the first products into gates.
-
-        What other components add is asked for before the products, so that it is there after them.
-        """
-        fed = {theirs for product in self.code.external for _, theirs in product.pairs}.intersection(gates)
-        for gate in fed:
-            place = self.writer.gates(self.code).at(gate * self.width, self.width)
-            self.writer.add(f"given_{gate} = {self.writer.load(place, block.columns)}")
-        for gate in gates:
-            self.writer.add(f"sum_{gate}_{block.start} = tl.zeros((ROWS, {block.size}), tl.float32)")
-        for number, product in enumerate(self.near):
-            for mine, theirs in product.pairs:
-                if theirs in gates:
-                    for row in self.blocks:
-                        left = self.factor(self._state(product.part[1], row))
-                        self._add_product(f"sum_{theirs}_{block.start}", left, (number, mine), row, block)
-        self._far_products(gates, block)
-        for gate in fed:
-            self.writer.add(f"sum_{gate}_{block.start} += given_{gate}")
-
-    def _second_products(self, block: Block) -> None:
-        """Products into gates that wait for the reset gate."""
-        for number, product in enumerate(self.near):
-            for mine, theirs in product.reset_pairs:
-                for row in self.blocks:
-                    left = self.factor(self.known["reset", row])
-                    self._add_product(f"sum_{theirs}_{block.start}", left, (number, mine), row, block)
-
-    def _add_product(self, total: str, left: str, matrix: tuple[int, int], row: Block, column: Block) -> None:
-        self.writer.add(f"{total} = {self.dot(left, self.matrix(*matrix, row, column), total)}")
-
-    def _far_products(self, gates: Sequence[int], block: Block) -> None:
-        for product in self.far:
-            sums = [(f"sum_{theirs}_{block.start}", mine * self.width) for mine, theirs in product.pairs]
-            sums = [each for each, (_, theirs) in zip(sums, product.pairs, strict=True) if theirs in gates]
-            if sums:
-                self.writer.add(f"columns = {block.columns}")
-                place = self.writer.value(product.part, product.edge.delay)
-                shape = (place.width, product.num_gates * self.width)
-                self.writer.multiply(sums, place, product.name, shape, block.size, turned=False)
-
-    def _formulas(
-        self, outputs: Mapping[str, Expression], fresh: Sequence[int], block: Block, prefix: str
-    ) -> dict[str, str]:
-        """Formulas over a block, their results stored and remembered."""
-        writer, code = self.writer, self.code
-        names = code.program.gates
-        inputs = {f"gate {names[gate]}": f"sum_{gate}_{block.start}" for gate in fresh}
-        for number, name in enumerate(names_read(outputs)):
-            if name in inputs:
-                continue
-            near = self.is_near(name)
-            if (name, block) in self.known:
-                inputs[name] = self.known[name, block]
-            elif near is not None:
-                inputs[name] = self._state(near, block)
+    def write(self) -> KernelText:
+        writer, layout = self.writer, self.layout
+        columns = writer.product.num_gates * self.width
+        writer.start()
+        writer.keep(0, layout.matrix_stride, Argument("turned", writer.product.name), columns, self.width)
+        self._start_states()
+        self._start_given()
+        writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
+        with writer.block("for (int position = 0; position < T; ++position)"):
+            writer.add(f"const int time = {'position' if writer.step == 1 else 'T - 1 - position'};")
+            if len(self.outputs) == 1:  # the last state and the new one take turns
+                writer.add(f"const int last = {layout.left} + position % 2 * {layout.left_bytes};")
+                writer.add(f"const int next = {layout.left} + (position + 1) % 2 * {layout.left_bytes};")
             else:
-                text = self.bias(name, block) if name.startswith("bias ") else self._load(name, block)
-                inputs[name] = f"{prefix}i{number}_{block.start}"
-                writer.add(f"{inputs[name]} = {text}")
-        lines, found = write_formulas(outputs, inputs, nonlinearity(code), f"{prefix}_{block.start}_")
-        writer.add(*lines)
-        for name, variable in found.items():
-            self.known[name, block] = variable
-            if not (name.startswith("gate ") and code.gate_is_state):
-                writer.store(operand(writer, code, name), variable, block.columns)
-        return found
+                writer.add(f"const int last = {layout.left}, next = last, reset = last + {layout.left_bytes};")
+            if self.given:
+                after_next = f"time + {2 * writer.step}"
+                writer.ask_ahead([writer.gates_of(self.code, after_next)], f"{after_next} >= 0 && {after_next} < T")
+            self.kept: dict[str, str] = {}
+            for number in range(len(self.outputs)):
+                self._keep_for_later(number)
+                with writer.block(""):
+                    self._stage(number)
+                if number + 1 == len(self.outputs):
+                    self._fetch_given(f"(time + {writer.step})", "position + 1 < T")
+                writer.add("__syncthreads();")
+        return writer.text()
 
-    def _load(self, name: str, block: Block) -> str:
-        return self.writer.load(operand(self.writer, self.code, name), block.columns)
+    # ----------------------------------------------------------------------------------------------- before the loop
+
+    def _start_given(self) -> None:
+        """Sums from other components are asked for a step before they are needed."""
+        external = sorted({gate for product in self.code.external for _, gate in product.pairs})
+        self.given = {gate: f"given{gate}" for gate in external}
+        for variable in self.given.values():
+            self.writer.add(f"Vector<{TYPES[self.writer.itemsize]}> {variable}[M][2] = {{}};")
+        self._fetch_given("0" if self.writer.step == 1 else "(T - 1)", "true")
+
+    def _fetch_given(self, time: str, condition: str) -> None:
+        with self.writer.block(f"if ({condition})"):
+            for gate, variable in self.given.items():
+                self.writer.fetch_again(variable, self.writer.place_of_gate(gate, time))
+
+    def _start_states(self) -> None:
+        """What came before the first step: in registers what is taken over, in shared memory what is multiplied."""
+        writer, name = self.writer, self.code.key[0]
+        names = [each for each in taken_over(self.code) if writer.is_previous(each)]
+        parts = list(dict.fromkeys(edge_read(self.code, each)[1] for each in names))
+        self.previous = {part: f"previous{number}" for number, part in enumerate(parts)}
+        for variable in self.previous.values():
+            writer.add(f"float {variable}[M][N][4];")
+        time = "0" if writer.step == 1 else "(T - 1)"
+        for part in dict.fromkeys((*parts, self.multiplied)):
+            text = writer.fetch(f"start_{part}", writer.value((name, part), writer.step, time=time))
+            with writer.vectors():
+                writer.add("float start[U];")
+                with writer.unrolled("u < U"):
+                    writer.add(f"start[u] = {text};")
+                    if part in self.previous:
+                        writer.add(f"{self.previous[part]}{SUM} = start[u];")
+                if part == self.multiplied:
+                    writer.store_shared(str(self.layout.left), self.layout.left_stride, 0, "start")
+
+    # ----------------------------------------------------------------------------------------------------- a step
+
+    def _keep_for_later(self, number: int) -> None:
+        """Registers for what a second stage reads of the first."""
+        later = names_read(self.outputs[1]) if number == 0 and len(self.outputs) == 2 else []
+        for name in later:
+            if name in self.outputs[0]:
+                self.kept[name] = f"kept{len(self.kept)}"
+                self.writer.add(f"float {self.kept[name]}[M][N][4];")
+
+    def _stage(self, number: int) -> None:
+        writer, code, fresh = self.writer, self.code, self.fresh[number]
+        outputs = self.outputs[number]
+        gates = code.program.gates
+        inputs = self._inputs(number)
+        self._start_sums(fresh, names_read(outputs))
+        pairs, left = (writer.product.pairs, "last") if number == 0 else (writer.product.reset_pairs, "reset")
+        writer.multiply("sums", pairs, fresh, left, self.layout)
+        # the sums hold the biases already: these would take registers while the formulas run
+        inputs |= {name: "0.0f" for name in names_read(outputs) if name.startswith("bias ")}
+        with writer.vectors():
+            stored = {name: f"out{place}" for place, name in enumerate(outputs)}
+            writer.add(f"float {', '.join(f'{variable}[U]' for variable in stored.values())};")
+            with writer.unrolled("u < U"):
+                writer.add(*(f"const float sum{gate} = sums[{place}]{SUM};" for place, gate in enumerate(fresh)))
+                found = writer.formulas(outputs, inputs | {f"gate {gates[gate]}": f"sum{gate}" for gate in fresh})
+                for name, text in found.items():
+                    writer.add(f"{stored[name]}[u] = {text};")
+                    if number == 0 and name in self.kept:
+                        writer.add(f"{self.kept[name]}{SUM} = {text};")
+                for part, variable in self.previous.items() if number + 1 == len(self.outputs) else ():
+                    writer.add(f"{variable}{SUM} = {found[f'state {part}']};")
+            for name, variable in stored.items():
+                self._store(name, variable)
+
+    def _inputs(self, number: int) -> dict[str, str]:
+        """What formulas read beside the fresh gates: from registers, or asked for here, before the products."""
+        writer = self.writer
+        inputs: dict[str, str] = {}
+        for name in names_read(self.outputs[number]):
+            if writer.is_previous(name):
+                inputs[name] = f"{self.previous[edge_read(self.code, name)[1]]}{SUM}"
+            elif name in self.kept and number == 1:
+                inputs[name] = f"{self.kept[name]}{SUM}"
+            elif name.startswith(("carried ", "identity ", "depth")):
+                inputs[name] = writer.fetch(f"in{len(inputs)}", writer.place_of(self.code, name))
+        return inputs
+
+    def _start_sums(self, fresh: Sequence[int], read: Sequence[str]) -> None:
+        """Sums begin with the bias, and with what products from other components gave."""
+        writer, all_gates = self.writer, self.code.num_gates * self.width
+        writer.add(f"float sums[{len(fresh)}][M][N][4] = {{}};")
+        for place, gate in enumerate(fresh):
+            texts: list[str] = []
+            if f"bias {self.code.program.gates[gate]}" in read:
+                start = f"member * {all_gates} + {gate * self.width} + unit"
+                array = writer.array("bias", self.code.bias)
+                writer.add(f"const Vector<float> bias{gate} = load_vector((const float *){array} + {start});")
+                texts.append(f"bias{gate}.x[u]")
+            if gate in self.given:
+                texts.append(f"number({self.given[gate]}[m][half], u)")
+            if texts:
+                with writer.vectors(), writer.unrolled("u < U"):
+                    writer.add(f"sums[{place}]{SUM} = {' + '.join(texts)};")
+
+    def _store(self, name: str, variable: str) -> None:
+        writer, layout = self.writer, self.layout
+        if not (name.startswith("gate ") and self.code.gate_is_state):  # then the state is stored, and is enough
+            writer.store(writer.place_of(self.code, name), variable)
+        if name == f"state {self.multiplied}":
+            writer.store_shared("next", layout.left_stride, 0, variable)
+        elif name == "reset":
+            writer.store_shared("reset", layout.left_stride, 0, variable)

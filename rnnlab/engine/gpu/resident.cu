@@ -1,0 +1,136 @@
+// What kernels of a resident node share: one program holds one node of one member for ROWS sequences.
+//
+// Matrices stay in shared memory. Warps form a grid: each has M times 16 rows and 8 * N units. Its threads keep states and
+// gradients where the matrix units leave sums: thread `lane` has rows lane / 4 and 8 more of each 16, and of each tile of
+// 8 columns numbers 2 * (lane % 4) and the next. So all gates of a unit meet in one thread. Which unit a column stands
+// for is free: here those of a thread are neighbours, U = 2 * N in a row, so that memory is read and written in long pieces.
+
+constexpr int U = 2 * N;
+
+template <class Of> struct Vector;
+template <> struct alignas(N < 4 ? N * 8 : 16) Vector<float> {
+  float x[U];
+};
+template <> struct alignas(N * 4) Vector<Half> {
+  u32 x[N];  // two in each: alone, each would take a register
+};
+
+DEVICE float number(const Vector<float> &vector, int u) { return vector.x[u]; }
+DEVICE float number(const Vector<Half> &vector, int u) {
+  return __uint_as_float(u % 2 ? vector.x[u / 2] & 0xffff0000 : vector.x[u / 2] << 16);
+}
+template <class Of> DEVICE Vector<Of> load_vector(const Of *from) { return *(const Vector<Of> *)from; }
+DEVICE void store_vector(float *to, const float (&x)[U]) {
+  Vector<float> all;
+#pragma unroll
+  for (int u = 0; u < U; ++u) all.x[u] = x[u];
+  *(Vector<float> *)to = all;
+}
+DEVICE void store_vector(Half *to, const float (&x)[U]) {
+  Vector<Half> all;
+#pragma unroll
+  for (int n = 0; n < N; ++n) all.x[n] = both(x[n * 2], x[n * 2 + 1]);
+  *(Vector<Half> *)to = all;
+}
+
+// where a unit's column lies in shared memory, so that the units of a thread are neighbours and the columns of a tile too
+DEVICE int column_of(int unit) {
+  const int inside = unit % (8 * N), thread = inside / U, rest = inside % U;
+  return unit - inside + rest / 2 * 8 + thread * 2 + rest % 2;
+}
+
+// rows of a matrix, one for each unit of each of its gates, to stay
+DEVICE void keep_units(u32 to, int kept_stride, const char *from, int count, int bytes) {
+  const int pieces = bytes / 16;
+  for (int i = threadIdx.x; i < count * pieces; i += THREADS)
+    copy16(to + column_of(i / pieces) * kept_stride + i % pieces * 16, from + (i64)i * 16, true);
+}
+
+// all threads ask for lines of memory to be brought nearer
+DEVICE void ask_ahead(const char *from, int bytes) {
+  for (int at = threadIdx.x * 128; at < bytes; at += THREADS * 128)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+}
+
+// G gates, M times 16 rows, N tiles: `sums` += rows of `left` times columns of `right`, so many bytes deep
+template <int G, int M, int N>
+DEVICE void multiply_all(float (&sums)[G][M][N][4], u32 left, int left_stride, u32 right, int right_stride,
+                         int gate_bytes, int depth) {
+  const int lane = threadIdx.x % 32;
+  left += lane % 16 * left_stride + lane / 16 * 16;
+  right += lane % 8 * right_stride + lane / 8 * 16;  // two steps of a tile at once
+  int at = 0;
+#pragma unroll 1
+  for (; at + 2 * STEP <= depth; at += 2 * STEP) {
+    u32 a[2][M][4];
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      load_tiles(a[0][m], left + m * 16 * left_stride + at);
+      load_tiles(a[1][m], left + m * 16 * left_stride + at + STEP);
+    }
+#pragma unroll
+    for (int g = 0; g < G; ++g)
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        u32 b[4];
+        load_tiles(b, right + g * gate_bytes + n * 8 * right_stride + at);
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+          multiply(sums[g][m][n], a[0][m], b[0], b[1]);
+          multiply(sums[g][m][n], a[1][m], b[2], b[3]);
+        }
+      }
+  }
+  if (at < depth) {
+    u32 a[M][4];
+#pragma unroll
+    for (int m = 0; m < M; ++m) load_tiles(a[m], left + m * 16 * left_stride + at);
+#pragma unroll
+    for (int g = 0; g < G; ++g)
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        u32 b[2];
+        load_tiles(b, right + g * gate_bytes + n * 8 * right_stride + at);
+#pragma unroll
+        for (int m = 0; m < M; ++m) multiply(sums[g][m][n], a[m], b[0], b[1]);
+      }
+  }
+}
+
+// 16 rows of float32 numbers as the matrix units take them, 32 bytes of factors deep, straight from memory
+DEVICE void load_left(u32 (&a)[4], const float *from, int stride, int live) {
+  const int lane = threadIdx.x % 32, row = lane / 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const bool is_there = row + i % 2 * 8 < live;
+    const float *place = from + (row + i % 2 * 8) * stride;
+    if constexpr (PRECISION == 16) {
+      const float2 x = is_there ? *(const float2 *)(place + i / 2 * 8 + lane % 4 * 2) : make_float2(0, 0);
+      a[i] = both(x.x, x.y);
+    } else {
+      a[i] = is_there ? __float_as_uint(place[i / 2 * 4 + lane % 4]) : 0;
+    }
+  }
+}
+
+// the same product as above of such rows
+template <int M, int N>
+DEVICE void multiply_memory(float (&sums)[M][N][4], const float *left, int left_stride, int live, u32 right,
+                            int right_stride, int num_steps) {
+  const int lane = threadIdx.x % 32;
+  right += lane % 8 * right_stride + lane / 8 % 2 * 16;
+#pragma unroll 1
+  for (int step = 0; step < num_steps; ++step) {
+    u32 a[M][4];
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+      load_left(a[m], left + m * 16 * left_stride + step * (PRECISION == 16 ? 16 : 8), left_stride, live - m * 16);
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      u32 b[2];
+      load_tiles(b, right + n * 8 * right_stride + step * STEP);
+#pragma unroll
+      for (int m = 0; m < M; ++m) multiply(sums[m][n], a[m], b[0], b[1]);
+    }
+  }
+}
