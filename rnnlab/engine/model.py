@@ -122,6 +122,11 @@ class Model(nn.Module):
         keep_all = lengths is not None
         parameters = self._arrays_by_name()
         path = self._chosen_path()
+        if path != "reference" and _is_transformed():
+            raise ModelError(
+                f"the {path} path does not run inside torch.func: make the model with path='reference', "
+                "or with population=... to run many models at once"
+            )
         if path == "gpu":
             from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
 
@@ -243,7 +248,8 @@ class Model(nn.Module):
                 f"x must be {wanted}{' or with P in front' if self.population else ''}, got {list(x.shape)}"
             )
         # to look at numbers on a GPU would make the program wait for it at every step
-        if x.dtype.is_floating_point and not x.is_cuda and not torch.compiler.is_exporting() and _has_nan(x):
+        can_look = not (x.is_cuda or torch.compiler.is_exporting() or _is_transformed())
+        if x.dtype.is_floating_point and can_look and _has_nan(x):
             raise ModelError("x holds NaN")
         if x.dim() == axes:
             x = x.expand(self.population or 1, *x.shape)
@@ -371,9 +377,15 @@ def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:
 def _tokens(x: Tensor, size: int, lowest: int = 0) -> Tensor:
     if x.dtype.is_floating_point or x.dtype == torch.bool:
         raise ModelError(f"tokens are integers, got {x.dtype}")
-    if not x.is_cuda and not torch.compiler.is_exporting() and (int(x.min()) < lowest or int(x.max()) >= size):
+    can_look = not (x.is_cuda or torch.compiler.is_exporting() or _is_transformed())
+    if can_look and (int(x.min()) < lowest or int(x.max()) >= size):
         raise ModelError(f"tokens lie from 0 to {size - 1}, got {int(x.min())} to {int(x.max())}")
     return x.long()
+
+
+def _is_transformed() -> bool:
+    """Whether torch.func traces: numbers cannot be looked at then, and operations of our own not be taken apart."""
+    return torch._C._are_functorch_transforms_active()  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=1)

@@ -100,7 +100,7 @@ class DataListing:
 def list_data(data_sets: Iterable[DataSet] | None = None, folders: Sequence[Path] | None = None) -> DataListing:
     """Every data set: whether its files are there and verified, where they are published, and under which terms.
 
-    It unpacks and hashes every file it finds, about 100 MB a second.
+    Every file that is found is unpacked and hashed anew.
     """
     looked_in = tuple(data_folders() if folders is None else folders)
     listed = DATA_SETS.values() if data_sets is None else data_sets
@@ -138,8 +138,8 @@ def contents(data_set: DataSet, folders: Sequence[Path] | None = None) -> dict[s
     found = {file: _find(file, looked_in) for file in files}
     if missing := [file.path for file, path in found.items() if path is None]:
         raise TaskError(
-            f"data set {data_set.name}: {', '.join(missing)} missing ({_looked_in(looked_in)}); published at "
-            f"{data_set.published}; then `rnnlab data add FOLDER` or set {VARIABLE}"
+            f"data set {data_set.name}: {', '.join(missing)} missing ({_looked_in(looked_in)}); published: "
+            f"{data_set.published}; get it, then `rnnlab data add FOLDER` or set {VARIABLE}"
         )
     return {_name(file): verified_content(file, path) for file, path in found.items() if path is not None}
 

@@ -129,7 +129,10 @@ TEXT8_FIRST74 = DataSet(
             74_081_952,
         ),
     ),
-    published="nowhere: made from enwik8 by the rules of http://mattmahoney.net/dc/textdata.html",
+    published=(
+        "not by itself: made from enwik8 by the rules of http://mattmahoney.net/dc/textdata.html; "
+        "with the whole text8 give tasks data=text8 instead"
+    ),
     terms="text of Wikipedia of 3 March 2006: GFDL then, CC BY-SA 3.0 as later mirrors state",
 )
 

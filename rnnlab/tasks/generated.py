@@ -3,12 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from rnnlab.tasks.task import SPLITS, AbstractTask, Batch, Split, require_at_least, require_split
+from rnnlab.tasks.task import SPLITS, AbstractTask, Batch, Split, numbered, require_at_least, require_split
 
 Choices = tuple[Tensor, ...]
 
@@ -55,20 +54,19 @@ class AbstractGeneratedTask(AbstractTask):
         rows = torch.randint(
             self.num_training, (num_sequences,), generator=generator, device=generator.device, dtype=torch.int64
         )
-        return self.encode(tuple(choice[rows] for choice in fixed_choices(self, "train", generator.device)))
+        return self.encode(tuple(choice[rows] for choice in self._fixed_choices("train", generator.device)))
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """One pass over a fixed set; training without end has a set of `num_evaluation` here, to be judged by."""
         require_at_least(1, batch_size=batch_size)
-        choices = fixed_choices(self, require_split(split), torch.device(device))
+        choices = self._fixed_choices(require_split(split), numbered(device))
         starts = range(0, len(choices[0]), batch_size)
         return (self.encode(tuple(choice[start : start + batch_size] for choice in choices)) for start in starts)
 
-
-# the sets of one task on one device: training asks for them again and again
-@lru_cache(maxsize=4)
-def fixed_choices(task: AbstractGeneratedTask, split: Split, device: torch.device) -> Choices:
-    """All choices of a fixed set: drawn at once, so that they do not depend on the size of batches or on the device."""
-    generator = torch.Generator().manual_seed(len(SPLITS) * task.seed + SPLITS.index(split))
-    choices = task.choose(task.num_sequences(split) or task.num_evaluation, generator)
-    return tuple(choice.to(device) for choice in choices)
+    def _fixed_choices(self, split: Split, device: torch.device) -> Choices:
+        """All choices of a fixed set, drawn at once: they depend neither on the size of batches nor on the device."""
+        if (split, device) not in self.kept:
+            generator = torch.Generator().manual_seed(len(SPLITS) * self.seed + SPLITS.index(split))
+            choices = self.choose(self.num_sequences(split) or self.num_evaluation, generator)
+            self.kept[split, device] = tuple(choice.to(device) for choice in choices)
+        return self.kept[split, device]

@@ -6,14 +6,13 @@ Training, validation and test are the same set (C44): targets are random, so oth
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from rnnlab.tasks.constants import constants
 from rnnlab.tasks.generated import Choices
-from rnnlab.tasks.task import AbstractTask, Batch, Split, require_at_least, require_split
+from rnnlab.tasks.task import AbstractTask, Batch, Split, numbered, require_at_least, require_split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,19 +69,19 @@ class AbstractMemorisedTask(AbstractTask):
         drawn = (uniform * sizes).long()
         fits = sizes <= num_sequences
         rows = torch.where(fits, torch.minimum(places, sizes - 1), drawn)
-        samples = tuple(sample[rows] for sample in _all_samples(self, device))
+        samples = tuple(sample[rows] for sample in self._all_samples(device))
         return self.encode(samples, rows, (places < sizes) | ~fits)
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """The set in order; samples beyond a member's share have weight 0."""
         require_at_least(1, batch_size=batch_size)
         require_split(split)
-        on = torch.device(device)
+        on = numbered(device)
         return (self._slice(start, batch_size, on) for start in range(0, self.largest_set, batch_size))
 
     def _slice(self, start: int, batch_size: int, device: torch.device) -> Batch:
         rows = torch.arange(start, min(start + batch_size, self.largest_set), device=device)
-        samples = tuple(sample[rows] for sample in _all_samples(self, device))
+        samples = tuple(sample[rows] for sample in self._all_samples(device))
         return self.encode(samples, rows, rows < self._sizes(device))
 
     def _sizes(self, device: torch.device) -> Tensor:
@@ -91,7 +90,7 @@ class AbstractMemorisedTask(AbstractTask):
             return constants(self.set_sizes, torch.int64, device)[:, None]
         return constants((self.set_sizes,), torch.int64, device)
 
-
-@lru_cache(maxsize=4)
-def _all_samples(task: AbstractMemorisedTask, device: torch.device) -> Choices:
-    return tuple(sample.to(device) for sample in task.samples())
+    def _all_samples(self, device: torch.device) -> Choices:
+        if device not in self.kept:
+            self.kept[device] = tuple(sample.to(device) for sample in self.samples())
+        return self.kept[device]

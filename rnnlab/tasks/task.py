@@ -13,6 +13,7 @@ Axes: P members, B sequences, T steps, N units. A batch without the axis P serve
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, cast
 
 import torch
@@ -154,6 +155,15 @@ class AbstractTask(ABC):
     def scores(self) -> tuple[Score, ...]:
         """What `finish` gives; the first is the one that tuning improves and early stopping watches."""
 
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """Tensors that live as long as the task, by keys of its own: a recorded CUDA graph goes on reading them."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is kept can be made again, and does not travel to other processes
+        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
+
     @property
     def population(self) -> int | None:
         """How many members the task's arguments are for, where they differ from member to member; otherwise None."""
@@ -235,6 +245,11 @@ class AbstractTask(ABC):
     def to_json(self) -> dict[str, Any]:
         """Name and arguments: `rnnlab.task(**task.to_json())` builds it again."""
         return {"name": self.name, **asdict(cast(Any, self))}
+
+
+def numbered(device: torch.device | str) -> torch.device:
+    """A device with its number, as tensors have it: `cuda` is `cuda:0`, or whichever is the current one."""
+    return torch.empty(0, device=device).device
 
 
 def require_split(split: str) -> Split:

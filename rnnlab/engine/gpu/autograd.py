@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.backward import GpuBackward
@@ -13,6 +12,7 @@ from rnnlab.engine.gpu.launch import forward
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.nodes import Part
 from rnnlab.engine.state import State
+from rnnlab.errors import ModelError
 
 
 def run_gpu(
@@ -73,9 +73,12 @@ class _GpuFunction(torch.autograd.Function):
         return results
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if torch.is_grad_enabled():  # create_graph
+            raise ModelError("the gpu path has no gradients of gradients: make the model with path='reference'")
         _ = ctx.saved_tensors  # raises if a tensor was changed since, or on a second backward pass
+        if not hasattr(ctx, "run"):
+            raise ModelError("the gpu path runs backward once: for retain_graph make the model with path='reference'")
         run: GpuArrays = ctx.run
         names: _Names = ctx.names
         del ctx.run  # its arrays are large, and a second backward pass would find them changed
