@@ -33,13 +33,23 @@ GROUPS = {
     ),
     "Equations": ("Signal", "plus", "predict", "Layer", "compose"),
     "Models": ("Model", "load_model", "from_torch", "State", "Initialisation", "plan", "Plan", "costs", "Costs"),
-    "Errors": ("RnnlabError", "GraphError", "ArchitectureError", "ModelError"),
+    "Tasks": (
+        *("TASKS", "TaskEntry", "task", "show", "Example", "AbstractTask", "AbstractGeneratedTask"),
+        *("Batch", "Score", "Tally", "add_folder", "list_data"),
+    ),
+    "Errors": ("RnnlabError", "GraphError", "ArchitectureError", "ModelError", "TaskError"),
 }
+
+COMMANDS = (
+    *((), ("list",), ("measure",), ("draw",), ("show",)),
+    *(("data", "add"), ("data", "list"), ("bench", "cpu")),
+)
 
 CONSTANTS = {
     "CATALOGUE": "Every family of architectures, in order; each a `Family`.",
     "CATEGORIES": "What a network's parameters may be counted by, in order.",
     "CELLS": "Every cell by name; `register_cell` adds to it.",
+    "TASKS": "Every task by name; each a `TaskEntry`.",
 }
 
 
@@ -52,7 +62,7 @@ def reference() -> str:
         parts += [f"## {title}", *(_entry(name, getattr(rnnlab, name)) for name in names)]
     parts += [
         "## Commands",
-        *(f"```text\n{_help(*command)}\n```" for command in ((), ("list",), ("measure",), ("draw",), ("bench", "cpu"))),
+        *(f"```text\n{_help(*command)}\n```" for command in COMMANDS),
     ]
     return "\n\n".join(parts) + "\n"
 
