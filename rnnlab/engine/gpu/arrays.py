@@ -209,10 +209,7 @@ class GpuArrays:
 
     def is_relu(self, code: NodeCode) -> Tensor:
         """Whose nonlinearity is relu, [P], where members differ."""
-        key = ("relu", str(code.key))
-        if key not in self._ready:
-            self._ready[key] = torch.as_tensor(code.choice, device=self.device).to(torch.int32).view(-1)
-        return self._ready[key]
+        return self.program.is_relu(code, self.device)
 
     def reads_tokens(self, product: Product) -> bool:
         """Whether what an edge multiplies are integers, which take rows of its matrix."""

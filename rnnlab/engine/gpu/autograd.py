@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.backward import GpuBackward
+from rnnlab.engine.gpu.cuda_driver import enter_device
 from rnnlab.engine.gpu.launch import forward
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.nodes import Part
@@ -80,6 +81,8 @@ class _GpuFunction(torch.autograd.Function):
         if not hasattr(ctx, "run"):
             raise ModelError("the gpu path runs backward once: for retain_graph make the model with path='reference'")
         run: GpuArrays = ctx.run
+        if run.device.type == "cuda":
+            enter_device(run.device.index or 0)
         names: _Names = ctx.names
         del ctx.run  # its arrays are large, and a second backward pass would find them changed
         outputs, final = run.outputs(), run.final_state()

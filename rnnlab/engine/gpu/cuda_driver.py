@@ -47,6 +47,19 @@ class CudaFunction:
         _check(code, f"launch a kernel of {grid[0] * grid[1] * grid[2]} programs")
 
 
+def enter_device(device: int) -> None:
+    """Make a device's context that of the thread: the thread in which autograd runs backward passes may have none."""
+    _check(_driver().cuCtxSetCurrent(_context(device)), "enter its context")
+
+
+@lru_cache(maxsize=16)
+def _context(device: int) -> ctypes.c_void_p:
+    handle, context = ctypes.c_int(), ctypes.c_void_p()
+    _check(_driver().cuDeviceGet(ctypes.byref(handle), device), f"find device {device}")
+    _check(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle), f"open device {device}")
+    return context
+
+
 def machine_code(source: str, architecture: str) -> bytes:
     """What NVRTC makes of a text for an architecture such as `sm_90`, from disk if it is there."""
     key = hashlib.sha256(f"{architecture}\n{_nvrtc_version()}\n{source}".encode()).hexdigest()[:24]

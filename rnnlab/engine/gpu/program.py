@@ -78,6 +78,7 @@ class GpuProgram:
         self._kernels: dict[Any, Any] = {}
         self._tilings: dict[Any, tuple[Tiling, Tiling] | str] = {}
         self._moments: dict[Any, Tensor] = {}
+        self._is_relu: dict[Any, Tensor] = {}
 
     @cached_property
     def state(self) -> dict[Part, int]:
@@ -276,6 +277,13 @@ class GpuProgram:
     def _writer(self, shared: frozenset[str]) -> Writer:
         is_fast = self.precision == "bf16" and not is_interpreted()
         return Writer(self.plan, self.widths, shared, self.arithmetic, is_fast=is_fast, shared_bytes=shared_memory())
+
+    def is_relu(self, code: NodeCode, device: torch.device) -> Tensor:
+        """Whose nonlinearity is relu, [P], where members differ; copied to a device once: the host must wait for it."""
+        key = (code.key, device)
+        if key not in self._is_relu:
+            self._is_relu[key] = torch.as_tensor(code.choice, device=device).to(torch.int32).view(-1)
+        return self._is_relu[key]
 
     def moments(self, number: int, num_steps: int, first_step: int, device: torch.device, *, backward: bool) -> Tensor:
         """The moments of a component, in the order in which they run: number of the node in it, and time."""
