@@ -1,23 +1,20 @@
 """All checks and benchmarks of the GPU path in one go, in under eight minutes: `python benchmarks/gpu.py`.
 
-First the fast path is checked against the reference in float64: the catalogue with all cells, random architectures, odd
-sizes, all precisions. If one check fails nothing is timed. Then training steps of populations (input product, forward,
-backward, weight gradients) against cuDNN, JAX and batched products, outputs checked before each. The table goes to
-benchmarks/results/gpu-h200.json, losing rows included.
+Parts by name, all by default:
+  checks       the fast path against the reference in float64; if one comparison is wrong nothing is timed
+  populations  training steps of many small models against cuDNN, JAX and batched products
+  errors       how far each precision is from float64, for short and long sequences
+  single       training steps of one model against cuDNN, loops by hand, JAX and FlashRNN
+Each case is compared with float64 before it is timed. The table goes to benchmarks/results/gpu-h200.json as it grows,
+rows that miss their goals and cases that fail included.
 """
 
 import argparse
 import json
-import math
-import multiprocessing
-import os
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,380 +23,235 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "gpu-h200.json"
 sys.path.insert(0, str(ROOT))
 
-BATCH, STEPS, INPUTS, OUTPUTS = 64, 175, 300, 16
-CASES = (  # cell, units, members
-    ("tanh", 256, 132),
-    ("lstm", 118, 132),  # about 200,000 parameters
-    ("gru", 148, 132),  # the same
-    ("lstm", 256, 132),
-    ("tanh", 128, 528),
-)
-GOALS = {  # at least so many times as fast, by peer and what is multiplied
-    ("cudnn", "bf16", "tanh"): 25,
-    ("cudnn", "bf16", "lstm"): 40,
-    ("cudnn", "bf16", "gru"): 40,
-    ("jax", "bf16"): 3,
-    ("jax", "tf32"): 2,
-    ("jax", "float32"): 1.5,
-    ("batched products", "bf16"): 20,
-}
-ERRORS = {"float32": 1e-4, "tf32": 2e-2, "bf16": 6e-2}  # of outputs and gradients, as norms, after 175 steps
-NUM_RANDOM = 200
+import gpu_checks  # noqa: E402
+import gpu_errors  # noqa: E402
+import gpu_models  # noqa: E402
+import gpu_populations  # noqa: E402
+import gpu_single  # noqa: E402
+import gpu_sizes  # noqa: E402
+from gpu_process import CaseProcess, Row, Script, fresh_caches, in_parallel  # noqa: E402
+
+PARTS = ("checks", "populations", "errors", "single")
+ALL_SECONDS = 480.0
+CASE_SECONDS = 120.0  # for one population or race
+COMPILE_SECONDS, JAX_SECONDS = 120.0, 100.0
 
 
-# ------------------------------------------------------------------------------------------------------------- checks
+class Table:
+    """The results, written anew whenever something is added."""
+
+    def __init__(self, path: Path, machine: dict[str, Any]) -> None:
+        self._path, self._start = path, time.monotonic()
+        self.content: dict[str, Any] = machine | {"checked": False, "seconds": {}}
+
+    @property
+    def seconds_left(self) -> float:
+        """Of those that the whole run may take."""
+        return ALL_SECONDS - (time.monotonic() - self._start)
+
+    @property
+    def case_seconds(self) -> float:
+        """How long the next case may take; one that comes too late is recorded as failed."""
+        return max(0.0, min(CASE_SECONDS, self.seconds_left))
+
+    def write(self) -> None:
+        """Write what there is."""
+        self.content["seconds"]["all"] = time.monotonic() - self._start
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps(self.content, indent=1) + "\n")
+
+    def add(self, part: str, rows: Iterable[Row], show: Callable[[Row], str]) -> None:
+        """Print and keep rows."""
+        for row in rows:
+            print(show(row), flush=True)
+            self.content.setdefault(part, []).append(row)
+        self.write()
+
+    def time(self, part: str, run: Callable[[], None]) -> None:
+        """Run a part and note how long it takes."""
+        start = time.monotonic()
+        try:
+            run()
+        finally:
+            self.content["seconds"][part] = time.monotonic() - start
+            print(f"{part}: {self.content['seconds'][part]:.0f} s", flush=True)
+            self.write()
 
 
-def check(task: tuple[str, Any]) -> str | None:
-    """One comparison with the reference; what is wrong, if anything."""
+def machine() -> dict[str, Any]:
+    """Device and versions; runs in a process of its own, as everything that touches the GPU."""
     import torch
 
-    from tests.engine.gpu import test_population as tests
+    if not torch.cuda.is_available():
+        raise RuntimeError("torch finds no GPU")
+    import triton  # pyright: ignore[reportMissingImports]
 
-    torch.set_num_threads(1)
-    kind, what = task
+    versions = {"torch": torch.__version__, "triton": triton.__version__, "cudnn": torch.backends.cudnn.version()}
+    return {
+        "device": torch.cuda.get_device_name(),
+        "versions": versions | {"cuda": torch.version.cuda, "driver": _driver()} | _packages("jax", "flashrnn"),
+    }
+
+
+def _driver() -> str:
+    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        if kind == "random":
-            check_random(what)
-        else:
-            getattr(tests, kind)(*what)
-    except Exception as error:
-        return f"{kind} {what}: {error!r}"[:500]
-    return None
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split("\n")[0]
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
-def check_random(number: int) -> None:
-    """Some of the random networks, forward and backward; every second one continues a sequence."""
-    from hypothesis import HealthCheck, Phase, given, seed, settings
-    from hypothesis import strategies as st
-
-    from tests.engine.gpu.checks import compare
-    from tests.engine.strategies import architectures
-
-    quiet: Any = {"database": None, "deadline": None, "suppress_health_check": list(HealthCheck)}
-
-    @seed(number)
-    @settings(max_examples=NUM_RANDOM // 20, phases=[Phase.generate], **quiet)
-    @given(architectures(smooth=True, can_stream=number % 2 == 1), st.integers(1, 7), st.sampled_from([None, 1, 3]))
-    def agrees(network: Any, num_steps: int, population: int | None) -> None:
-        before = number % 2 * (1 + num_steps % 3)
-        compare(network, device="cuda", num_steps=num_steps, population=population, steps_before=before)
-
-    agrees()
+def _packages(*names: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
 
 
-def checks() -> dict[str, Any]:
-    """All comparisons, as many at a time as there are cores: most of the time goes into compiling."""
-    from rnnlab import CELLS
-    from tests.engine.gpu import test_population as tests
-    from tests.engine.gpu.checks import TOLERANCES
-
-    tasks: list[tuple[str, Any]] = [("random", number) for number in range(20)]
-    tasks += [("test_catalogue_agrees", each) for each in enumerate(tests.NETWORKS)]
-    tasks += [("test_odd_widths_and_batches_agree", (cell, units)) for cell in CELLS for units in (1, 16, 17, 70)]
-    tasks += [("test_precisions_agree", (name, each)) for each in TOLERANCES for name in tests.SMOOTH]
-    tasks += [("test_continued_sequences_agree", (name, 7, 5)) for name in tests.CONTINUED]
-    tasks += [("test_a_shared_input_is_held_once_and_agrees", ())]
-    start = time.time()
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
-        wrong = [message for message in pool.map(check, tasks) if message]
-    for message in wrong[:10]:
-        print("WRONG", message, flush=True)
-    found = {"comparisons": len(tasks), "random_networks": NUM_RANDOM, "wrong": len(wrong)}
-    print(f"checks: {found}, {time.time() - start:.0f} s", flush=True)
-    if wrong:
+def run_checks(table: Table) -> None:
+    """All comparisons."""
+    found = gpu_checks.checks()
+    print(gpu_checks.show(found), flush=True)
+    table.content |= {"checks": found, "checked": not found["wrong"] and not found["not_finished"]}
+    table.write()
+    if found["wrong"]:
         raise SystemExit("nothing is timed while results are wrong")
+
+
+def first_calls(parts: Iterable[str], table: Table) -> dict[gpu_models.Case, float]:
+    """Compile the kernels of all cases, in parallel; the seconds of each first call."""
+    modules = {"populations": gpu_populations, "errors": gpu_errors, "single": gpu_single}
+    cases = list(dict.fromkeys(case for part in parts if part in modules for case in modules[part].all_cases()))
+    limits: Any = {"seconds": COMPILE_SECONDS, "task_seconds": COMPILE_SECONDS / 2, "is_spoilt": _has_failures}
+    outcomes = in_parallel(gpu_models.first_call_seconds, [(case,) for case in cases], **limits)
+    for case, outcome in zip(cases, outcomes, strict=True):
+        if outcome.failure:
+            print(f"first call FAILED {case}: {outcome.failure}", flush=True)
+    found = {case: each.result for case, each in zip(cases, outcomes, strict=True) if each.failure is None}
+    table.content["first_calls"] = {"cases": len(found), "longest_seconds": max(found.values(), default=None)}
     return found
 
 
-# -------------------------------------------------------------------------------------------------------------- timing
+def run_populations(table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float]) -> None:
+    """Every population."""
+    found = Script("gpu_jax.py", "populations").rows(min(JAX_SECONDS, table.seconds_left))
+    _tell_failures("jax", found)
+    jax = {(row["network"], row["units"], row["members"], row["precision"]): row for row in found if "network" in row}
+    for population in gpu_sizes.POPULATIONS:
+        outcome = process.call(table.case_seconds, gpu_populations.rows, population, jax, compiled)
+        named = {"network": population[0], "units": population[1]}
+        table.add("populations", outcome.result or [named | {"failed": outcome.failure}], gpu_populations.show)
 
 
-def milliseconds(step: Callable[[], None]) -> float:
-    """A step's time: the median of five rounds, each long enough that launching is not what is timed."""
-    import torch
-
-    for _ in range(3):
-        step()
-    rounds: list[float] = []
-    num_steps = 1
-    while len(rounds) < 5:
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(num_steps):
-            step()
-        end.record()
-        torch.cuda.synchronize()
-        spent = begin.elapsed_time(end)
-        if spent < 60 and not rounds and num_steps < 64:
-            num_steps *= 2
-        else:
-            rounds.append(spent / num_steps)
-    return statistics.median(rounds)
+def run_errors(table: Table, process: CaseProcess) -> None:
+    """Every network and length."""
+    for network in gpu_errors.NETWORKS:
+        for steps in gpu_errors.STEPS:
+            outcome = process.call(table.case_seconds, gpu_errors.rows, network, steps)
+            named = {"network": network, "steps": steps, "kernels": "", "precision": ""}
+            table.add("errors", outcome.result or [named | {"failed": outcome.failure}], gpu_errors.show)
 
 
-def measured(make: Callable[[], Callable[[], None]]) -> tuple[float, float]:
-    """Milliseconds of a step, and gigabytes that it needs at most."""
-    import torch
-
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    step = make()
-    found = milliseconds(step)
-    return found, (torch.cuda.max_memory_allocated() - before) / 1e9
-
-
-def population(cell: str, units: int, members: int, precision: str) -> Callable[[], None]:
-    """A training step of rnnlab: all members read the same sequences."""
-    import torch
-
-    from rnnlab import architecture
-    from rnnlab.engine.model import Model
-
-    network = architecture(f"sh:{cell}", input_size=INPUTS, output_size=OUTPUTS, units=units)
-    model = Model(network, generator=torch.Generator().manual_seed(0), population=members, precision=precision).cuda()
-    x = torch.randn(BATCH, STEPS, INPUTS, device="cuda")
-    dy = torch.randn(members, BATCH, STEPS, OUTPUTS, device="cuda")
-
-    def step() -> None:
-        for each in model.parameters():
-            each.grad = None
-        y, _ = model(x)
-        y.backward(dy)
-
-    return step
+def run_single(
+    table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float], flashrnn: dict[int, list[Script]]
+) -> None:
+    """Every race; FlashRNN has compiled meanwhile."""
+    found = Script("gpu_jax.py", "single").rows(min(JAX_SECONDS, table.seconds_left))
+    _tell_failures("jax", found)
+    others = {row["network"]: gpu_single.as_peer(row) for row in found if "network" in row}
+    profiler = CaseProcess(_has_failures)
+    for race in gpu_single.races():
+        if race.peers == "flashrnn":
+            name = race.cases[0].network
+            others[name] = fastest_flashrnn(flashrnn[gpu_single.num_heads(name)], table)
+        slots = profiler.call(table.case_seconds, gpu_single.profiled, race)
+        if slots.failure:
+            print(f"profiler FAILED {race.name}: {slots.failure}", flush=True)
+        known = {
+            case: {"first_call_seconds": compiled.get(case)} | (slots.result or {}).get(case, {}) for case in race.cases
+        }
+        outcome = process.call(table.case_seconds, gpu_single.rows, race, others, known)
+        failed = gpu_single.named(race.cases[0]) | {"failed": outcome.failure}
+        table.add("single", outcome.result or [failed], gpu_single.show)
+    profiler.end()
 
 
-def error_of(cell: str, units: int, members: int, precision: str) -> float:
-    """The largest relative error, as a norm, of outputs and gradients of two members against float64."""
-    wanted = trained_once(cell, units, members, "reference", "float32")
-    found = trained_once(cell, units, members, "gpu", precision)
-    return max(float((got - want).norm() / want.norm()) for want, got in zip(wanted, found, strict=True))
+def fastest_flashrnn(scripts: list[Script], table: Table) -> Row:
+    """What the fastest of FlashRNN's backends needs; the last race still has to be run in the time that is left."""
+    found = [row for script in scripts for row in script.rows(table.seconds_left - 20)]
+    refused = "; ".join(row["failed"] for row in found if "failed" in row)
+    measured = [row for row in found if "failed" not in row]
+    if not measured:
+        return {"failed": refused}
+    every = {row["peer_setting"]: row["peer_ms"] for row in measured}
+    return min(measured, key=lambda row: row["peer_ms"]) | {"peer_note": refused, "peer_all_ms": every}
 
 
-@cache
-def trained_once(cell: str, units: int, members: int, path: str, precision: str) -> list[Any]:
-    """Outputs and gradients of the first two members of a population; the reference runs these two in float64."""
-    import torch
-
-    from rnnlab import architecture
-    from rnnlab.engine.model import Model
-
-    network = architecture(f"sh:{cell}", input_size=INPUTS, output_size=OUTPUTS, units=units)
-    model = Model(network, generator=torch.Generator().manual_seed(0), population=members, precision=precision)
-    if path == "reference":
-        whole, members = model, 2
-        model = Model(network, generator=torch.Generator(), population=2, path=path).double()
-        for name, value in whole.arrays.items():
-            model.arrays[name].data.copy_(value.data[:2])
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(BATCH, STEPS, INPUTS, generator=generator)
-    dy = torch.zeros(members, BATCH, STEPS, OUTPUTS)
-    dy[:2] = torch.randn(2, BATCH, STEPS, OUTPUTS, generator=generator)
-    model = model.cuda()
-    y, _ = model(x.cuda())
-    y.backward(dy.to(y))
-    gradients = [each.grad[:2].double() for each in model.parameters() if each.grad is not None]
-    return [y.detach()[:2].double(), *gradients]
+def _tell_failures(who: str, rows: Iterable[Row]) -> None:
+    for row in rows:
+        if "failed" in row:
+            print(f"{who} FAILED {row}", flush=True)
 
 
-def cudnn(cell: str, units: int) -> dict[str, float]:
-    """A training step of torch.nn's layer, milliseconds by what is multiplied; its output is the state itself."""
-    import torch
-    from torch import nn
-
-    found: dict[str, float] = {}
-    for precision, dtype in (("bf16", torch.bfloat16), ("tf32", torch.float32), ("float32", torch.float32)):
-        torch.backends.cudnn.rnn.fp32_precision = "tf32" if precision == "tf32" else "ieee"
-        layer = {"tanh": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}[cell](INPUTS, units).to("cuda", dtype)
-        layer.flatten_parameters()
-        x = torch.randn(STEPS, BATCH, INPUTS, device="cuda", dtype=dtype)
-        dy = torch.randn(STEPS, BATCH, units, device="cuda", dtype=dtype)
-
-        def step(layer: Any = layer, x: Any = x, dy: Any = dy) -> None:
-            layer.zero_grad(set_to_none=True)
-            y, _ = layer(x)
-            y.backward(dy)
-
-        found[precision] = milliseconds(step)
-    return found
-
-
-def batched_products(units: int, members: int) -> float:
-    """A training step of a population of tanh layers by autograd over batched products, as a CUDA graph, bf16."""
-    import torch
-
-    options: Any = {"device": "cuda", "dtype": torch.bfloat16}
-    x = torch.randn(STEPS * BATCH, INPUTS, **options).expand(members, -1, -1)
-    wx = (torch.randn(members, INPUTS, units, **options) / math.sqrt(INPUTS)).requires_grad_()
-    wh = (torch.randn(members, units, units, **options) / math.sqrt(units)).requires_grad_()
-    wo = (torch.randn(members, units, OUTPUTS, **options) / math.sqrt(units)).requires_grad_()
-
-    def step() -> None:
-        wx.grad = wh.grad = wo.grad = None
-        given = torch.bmm(x, wx).view(members, STEPS, BATCH, units)
-        h, states = torch.zeros(members, BATCH, units, **options), []
-        for time_step in range(STEPS):
-            h = torch.tanh(torch.baddbmm(given[:, time_step], h, wh))
-            states.append(h)
-        torch.bmm(torch.stack(states, 1).flatten(1, 2), wo).float().sum().backward()
-
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(2):
-            step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return milliseconds(graph.replay)
-
-
-def jax_worker() -> None:
-    """Training steps of populations by jax.vmap over lax.scan, input product hoisted; a JSON line a case."""
-    import jax
-    import jax.numpy as jnp
-
-    def cell_step(cell: str, units: int) -> Callable[[Any, Any, Any], Any]:
-        def tanh(weights: Any, h: Any, given: Any) -> Any:
-            return jnp.tanh(given + h @ weights["wh"])
-
-        def lstm(weights: Any, state: Any, given: Any) -> Any:
-            h, c = state
-            i, f, o, g = jnp.split(given + h @ weights["wh"], 4, axis=-1)
-            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-            return jax.nn.sigmoid(o) * jnp.tanh(c), c
-
-        def gru(weights: Any, h: Any, given: Any) -> Any:
-            gates = jax.nn.sigmoid(given[:, : 2 * units] + h @ weights["wh"][:, : 2 * units])
-            r, u = jnp.split(gates, 2, axis=-1)
-            candidate = jnp.tanh(given[:, 2 * units :] + (r * h) @ weights["wh"][:, 2 * units :])
-            return u * h + (1 - u) * candidate
-
-        return {"tanh": tanh, "lstm": lstm, "gru": gru}[cell]
-
-    for cell, units, members in CASES:
-        gates = {"tanh": 1, "lstm": 4, "gru": 3}[cell]
-        update = cell_step(cell, units)
-        for precision in ("bf16", "tf32", "float32"):
-            dtype = jnp.bfloat16 if precision == "bf16" else jnp.float32
-            key = jax.random.key(0)
-
-            def normal(*shape: int, scale: float = 1.0, key: Any = key, dtype: Any = dtype) -> Any:
-                return (jax.random.normal(key, shape) * scale).astype(dtype)
-
-            weights = {
-                "wx": normal(members, INPUTS, gates * units, scale=INPUTS**-0.5),
-                "wh": normal(members, units, gates * units, scale=units**-0.5),
-                "b": normal(members, gates * units),
-                "wo": normal(members, units, OUTPUTS, scale=units**-0.5),
-            }
-            x, dy = normal(STEPS, BATCH, INPUTS), normal(STEPS, BATCH, OUTPUTS)
-
-            def loss(weights: Any, x: Any, dy: Any, units: int = units, cell: str = cell, update: Any = update) -> Any:
-                given = x @ weights["wx"] + weights["b"]
-                start = jnp.zeros((BATCH, units), given.dtype)
-
-                def step(state: Any, given: Any) -> Any:
-                    new = update(weights, state, given)
-                    return new, new[0] if cell == "lstm" else new
-
-                _, states = jax.lax.scan(step, (start, start) if cell == "lstm" else start, given)
-                return ((states @ weights["wo"]) * dy).sum(dtype=jnp.float32)
-
-            name = {"bf16": "default", "tf32": "tensorfloat32", "float32": "highest"}[precision]
-            with jax.default_matmul_precision(name):
-                gradients = jax.jit(jax.vmap(jax.grad(loss), in_axes=(0, None, None)))
-                jax.block_until_ready(gradients(weights, x, dy))
-                rounds = []
-                for _ in range(5):
-                    begin = time.perf_counter()
-                    for _ in range(4):
-                        out = gradients(weights, x, dy)
-                    jax.block_until_ready(out)
-                    rounds.append((time.perf_counter() - begin) / 4 * 1e3)
-            row = {"cell": cell, "units": units, "members": members, "precision": precision}
-            print(json.dumps(row | {"ms": statistics.median(rounds)}), flush=True)
-
-
-def jax_times() -> dict[tuple[str, int, int, str], float]:
-    """What the worker measured, in a process of its own: two frameworks do not share a GPU's memory well."""
-    environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    command = [sys.executable, __file__, "--jax-worker"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode:
-        print("JAX:", done.stderr[-500:], flush=True)
-    return {(row["cell"], row["units"], row["members"], row["precision"]): row["ms"] for row in rows}
-
-
-# --------------------------------------------------------------------------------------------------------------- table
-
-
-def benchmarks() -> Iterator[dict[str, Any]]:
-    """All rows: ours and a peer's milliseconds for the whole population, and how many times faster we are."""
-    jax_found = jax_times()
-    for cell, units, members in CASES:
-        peers = cudnn(cell, units)
-        for precision in ("bf16", "tf32", "float32"):
-            error = error_of(cell, units, members, precision)
-            if not error < ERRORS[precision]:
-                raise SystemExit(f"{cell} {units} {precision}: off by {error:.2g}, allowed is {ERRORS[precision]}")
-            ours, gigabytes = measured(lambda: population(cell, units, members, precision))  # noqa: B023
-            case = {"cell": cell, "units": units, "members": members, "precision": precision}
-            case |= {"ms": ours, "ms_per_member": ours / members, "error": error, "gigabytes": gigabytes}
-            against = {"cudnn": min(peers.values() if precision == "bf16" else [peers[precision]]) * members}
-            if (cell, units, members, precision) in jax_found:
-                against["jax"] = jax_found[cell, units, members, precision]
-            if (cell, units, precision) == ("tanh", 128, "bf16"):
-                against["batched products"] = batched_products(units, members)
-            for peer, theirs in against.items():
-                goal = GOALS.get((peer, precision)) or GOALS.get((peer, precision, cell))
-                yield case | {"peer": peer, "peer_ms": theirs, "times_faster": theirs / ours, "goal": goal}
-
-
-def show(row: dict[str, Any]) -> None:
-    goal = f"goal {row['goal']:g}: {'met' if row['times_faster'] >= row['goal'] else 'MISSED'}" if row["goal"] else ""
-    print(
-        f"{row['cell']:5} {row['units']:4} x{row['members']:<4} {row['precision']:8} {row['ms_per_member']:.4f} ms each"
-        f"  {row['peer']:16} {row['times_faster']:6.2f} times, off {row['error']:.0e} {row['gigabytes']:.1f} GB {goal}",
-        flush=True,
-    )
+def _has_failures(result: Any) -> bool:
+    """Whether something failed in the process itself; JAX and FlashRNN have their own."""
+    rows = result if isinstance(result, list) else []
+    return any("failed" in row and row.get("peer") not in ("jax", "flashrnn") for row in rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jax-worker", action="store_true", help="time JAX only, for this script itself")
-    parser.add_argument("--without-checks", action="store_true", help="time without checking the catalogue first")
-    parser.add_argument("--output", type=Path, default=RESULTS)
+    """Parse, run the parts in order."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one or more of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--without-checks", action="store_true", help="time without making the checks first")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="where the table goes")
     options = parser.parse_args()
-    if options.jax_worker:
-        jax_worker()
-        return
-    import torch
-    import triton
+    if unknown := sorted(set(options.parts) - set(PARTS)):
+        parser.error(f"no part is called {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    parts = [part for part in PARTS if part in (options.parts or PARTS)]
+    if options.without_checks and "checks" in parts:
+        parts.remove("checks")
+    process = CaseProcess(_has_failures)
+    found = process.call(CASE_SECONDS, machine)
+    if found.failure:
+        raise SystemExit(found.failure)
+    run_parts(parts, Table(options.output, found.result), process)
 
-    if not torch.cuda.is_available():
-        raise SystemExit("no GPU")
-    start = time.time()
-    checked = None if options.without_checks else checks()
-    versions = {"torch": torch.__version__, "triton": triton.__version__, "cudnn": torch.backends.cudnn.version()}
-    rows: list[dict[str, Any]] = []
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    for row in benchmarks():
-        show(row)
-        rows.append(row)
-        table = {
-            "device": torch.cuda.get_device_name(),
-            "versions": versions | {"jax": metadata.version("jax")},
-            "sizes": {"batch": BATCH, "steps": STEPS, "inputs": INPUTS, "outputs": OUTPUTS},
-            "checks": checked,
-            "seconds": time.time() - start,
-            "rows": rows,
-        }
-        options.output.write_text(json.dumps(table, indent=1) + "\n")
+
+def run_parts(parts: list[str], table: Table, process: CaseProcess) -> None:
+    """The chosen parts, one after another."""
+    process.end()  # checks share the GPU's memory among many processes
+    flashrnn: dict[int, list[Script]] = {}
+    try:
+        if "checks" in parts:
+            table.time("checks", lambda: run_checks(table))
+        if parts == ["checks"]:
+            return
+        with fresh_caches():
+            compiled: dict[gpu_models.Case, float] = {}
+            table.time("first calls", lambda: compiled.update(first_calls(parts, table)))
+            flashrnn = start_flashrnn() if "single" in parts else {}
+            if "populations" in parts:
+                table.time("populations", lambda: run_populations(table, process, compiled))
+            if "errors" in parts:
+                table.time("errors", lambda: run_errors(table, process))
+            if "single" in parts:
+                table.time("single", lambda: run_single(table, process, compiled, flashrnn))
+    finally:
+        process.end()
+        for script in (script for scripts in flashrnn.values() for script in scripts):
+            script.end()
+
+
+def start_flashrnn() -> dict[int, list[Script]]:
+    """Have FlashRNN compile, a process for each of its backends, by the number of heads."""
+    return {
+        heads: [Script("gpu_flashrnn.py", str(heads), backend) for backend in backends]
+        for heads, backends in gpu_sizes.FLASHRNN_BACKENDS.items()
+    }
 
 
 if __name__ == "__main__":

@@ -112,9 +112,9 @@ def recorded(step: Callable[[], Any], generator: torch.Generator) -> Callable[[]
 
 def training_steps() -> list[dict[str, Any]]:
     """The recorded training steps of 132 networks on parentheses' sizes: about 200,000 parameters each."""
-    rows = json.loads(STEPS_OF_TRAINING.read_text())["rows"]
-    wanted = [row for row in rows if row["members"] == MEMBERS and (row["cell"], row["units"]) in SMALL]
-    return list({(row["cell"], row["precision"]): row for row in wanted}.values())  # there is a row for each peer
+    rows = [row for row in json.loads(STEPS_OF_TRAINING.read_text())["populations"] if "ms" in row]
+    wanted = [row for row in rows if row["members"] == MEMBERS and (row["network"], row["units"]) in SMALL]
+    return list({(row["network"], row["precision"]): row for row in wanted}.values())  # there is a row for each peer
 
 
 def show(row: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ def main() -> None:
         (batch,) = (row for row in rows if row["task"] == "parentheses" and row["members"] == MEMBERS)
         for step in training_steps():
             share = batch["graph_seconds"] * 1e3 / step["ms"]
-            print(f"parentheses for {MEMBERS} members: {share:.0%} of a {step['cell']} step in {step['precision']}")
+            print(f"parentheses for {MEMBERS} members: {share:.0%} of a {step['network']} step in {step['precision']}")
     if arguments.output:
         found = {"machine": machine, "torch": torch.__version__, "rows": rows}
         arguments.output.write_text(json.dumps(found, indent=2) + "\n")

@@ -115,3 +115,16 @@ def test_recorded_speed_meets_its_goals() -> None:
 
 def test_reference_is_fresh() -> None:
     assert make_reference.reference() == make_reference.PAGE.read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize("kernels", ["gpu-spread", "gpu-population"])
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+def test_page_on_the_engine_states_the_measured_errors(kernels: str, precision: str) -> None:
+    """Of outputs and gradients against float64, the largest of all networks, for each length."""
+    results = json.loads((ROOT / "benchmarks" / "results" / "gpu-h200.json").read_text())["errors"]
+    rows = [row for row in results if (row["kernels"], row["precision"]) == (kernels, precision)]
+    cells: list[str] = []
+    for steps in (64, 512, 4096):
+        worst = [max(row[what] for row in rows if row["steps"] == steps) for what in ("outputs", "gradients")]
+        cells.append(", ".join(f"{error:.0e}" for error in worst))
+    assert f"| {kernels} | {precision} | {' | '.join(cells)} |" in (ROOT / "docs" / "engine.md").read_text()

@@ -1,0 +1,164 @@
+"""JAX's side, in a process of its own: `python benchmarks/gpu_jax.py populations` or `single` prints a row a case.
+
+A training step is jit of value_and_grad, for a population vmap over it. Before it is timed its gradients are compared
+with float64. Scans are tried as they are and with some steps unrolled; the faster one counts.
+"""
+
+import json
+import statistics
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from gpu_jax_networks import NETWORKS
+
+from rnnlab.architecture.catalogue import architecture
+
+OUTPUTS = 16
+PRECISIONS = {  # how numbers are held, and how float32 is multiplied
+    "bf16": (jnp.bfloat16, "default"),
+    "tf32": (jnp.float32, "tensorfloat32"),
+    "float32": (jnp.float32, "highest"),
+    "float64": (jnp.float64, "highest"),
+}
+UNROLLED = (1, 4)
+MOST_WRONG = 0.3  # as a norm: what is farther from float64 computes something else
+ROUNDS, ROUND_SECONDS = 5, 0.05
+
+
+class Case(NamedTuple):
+    """A network and the sizes it is run with; `members` is None for one model."""
+
+    network: str
+    units: int
+    inputs: int
+    batch: int
+    steps: int
+    members: int | None
+    precision: str
+
+
+def training_step(case: Case, unroll: int) -> Any:
+    """Loss and gradients of a network or a population: of arrays, inputs and the gradient of the outputs."""
+    scan = partial(jax.lax.scan, unroll=unroll)
+
+    def loss(arrays: Any, x: Any, dy: Any) -> Any:
+        y = NETWORKS[case.network](arrays, x, scan)
+        return (y * dy).sum(dtype=jnp.promote_types(y.dtype, jnp.float32))
+
+    step = jax.value_and_grad(loss)
+    return step if case.members is None else jax.vmap(step, in_axes=(0, None, 0))
+
+
+def make_given(case: Case) -> tuple[dict[str, Any], Any, Any]:
+    """Random numbers for a case, drawn in float32 whatever they are held in."""
+    dtype, _ = PRECISIONS[case.precision]
+    network = architecture(case.network, input_size=case.inputs, output_size=OUTPUTS, units=case.units)
+    keys = iter(jax.random.split(jax.random.key(0), len(network.parameters) + 2))
+    front = () if case.members is None else (case.members,)
+
+    def normal(*shape: int, scale: float = 1.0) -> Any:
+        return (scale * jax.random.normal(next(keys), shape, dtype=jnp.float32)).astype(dtype)
+
+    arrays = {
+        spec.name: normal(*front, *spec.shape, scale=0.6 * spec.shape[0] ** -0.5 if len(spec.shape) == 2 else 0.1)
+        for spec in network.parameters
+    }
+    x = normal(case.steps, case.batch, case.inputs)
+    return arrays, x, normal(*front, case.steps, case.batch, OUTPUTS)
+
+
+def compiled(case: Case, unroll: int) -> tuple[Any, float]:
+    """The compiled step, and the seconds that it took."""
+    start = time.perf_counter()
+    shapes = jax.eval_shape(partial(make_given, case))
+    with jax.default_matmul_precision(PRECISIONS[case.precision][1]):
+        step = jax.jit(training_step(case, unroll)).lower(*shapes).compile()
+    return step, time.perf_counter() - start
+
+
+def error_of(case: Case, gradients: Any) -> float:
+    """How far gradients are from float64, as a norm, the worst array; of a population the first two members."""
+    few = case._replace(precision="float64", members=case.members and 2)
+    arrays, x, dy = make_given(case)
+    with jax.enable_x64(True):
+        first = (lambda value: value) if case.members is None else (lambda value: value[:2])
+        exact = jax.tree.map(lambda value: value.astype(jnp.float64), (jax.tree.map(first, arrays), x, first(dy)))
+        with jax.default_matmul_precision("highest"):
+            wanted = jax.jit(training_step(few, 1))(*exact)[1]
+        found = {name: first(value).astype(jnp.float64) for name, value in gradients.items()}
+        sizes = {name: float(jnp.linalg.norm(value.ravel())) for name, value in wanted.items()}
+        return max(
+            float(jnp.linalg.norm((found[name] - wanted[name]).ravel())) / (size or 1.0) for name, size in sizes.items()
+        )
+
+
+def milliseconds(step: Any, given: Any) -> float:
+    """The median of some rounds, each of as many steps as fill it."""
+    once = _elapsed(step, given, 2)
+    num_steps = max(1, min(200, round(ROUND_SECONDS / once)))
+    return 1e3 * statistics.median(_elapsed(step, given, num_steps) for _ in range(ROUNDS))
+
+
+def _elapsed(step: Any, given: Any, num_steps: int) -> float:
+    start = time.perf_counter()
+    found = None
+    for _ in range(num_steps):
+        found = step(*given)
+    jax.block_until_ready(found)
+    return (time.perf_counter() - start) / num_steps
+
+
+def measure(case: Case, steps: dict[int, Any]) -> dict[str, Any]:
+    """The row of a case; `steps` holds for each way to unroll what its compilation gives."""
+    try:
+        ready = {unroll: each.result() for unroll, each in steps.items()}
+        given = make_given(case)
+        _, gradients = jax.block_until_ready(next(iter(ready.values()))[0](*given))
+        error = error_of(case, gradients)
+        del gradients
+        if not error < MOST_WRONG:
+            raise ArithmeticError(f"off by {error:.2g}")
+        times = {unroll: milliseconds(step, given) for unroll, (step, _) in ready.items()}
+        unroll = min(times, key=lambda each: times[each])
+        seconds = ready[unroll][1]
+        return {"ms": times[unroll], "unroll": unroll, "compile_seconds": seconds, "error": error}
+    except Exception as error:
+        return {"failed": f"{type(error).__name__}: {error}"[:300]}
+
+
+def cases(part: str) -> list[Case]:
+    """What the parts of the benchmark ask for."""
+    if part == "populations":
+        from gpu_sizes import POPULATION, POPULATIONS
+
+        batch, steps, inputs = POPULATION
+        return [
+            Case(f"sh:{cell}", units, inputs, batch, steps, members, precision)
+            for cell, units, members in POPULATIONS
+            for precision in ("bf16", "tf32", "float32")
+        ]
+    from gpu_sizes import NETWORK_UNITS, NETWORKS_BY_HAND, SINGLE
+
+    batch, steps, inputs = SINGLE
+    return [Case(name, NETWORK_UNITS, inputs, batch, steps, None, "bf16") for name in NETWORKS_BY_HAND]
+
+
+def main(part: str) -> None:
+    """Compile all cases, several at a time, then time one after another."""
+    with ThreadPoolExecutor(8) as pool:
+        begun = {case: {unroll: pool.submit(compiled, case, unroll) for unroll in UNROLLED} for case in cases(part)}
+    for case, steps in begun.items():
+        print(json.dumps(case._asdict() | measure(case, steps)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

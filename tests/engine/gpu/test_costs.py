@@ -1,0 +1,51 @@
+"""The cost model of spread kernels against what was measured on an H200."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rnnlab import architecture
+from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
+
+RESULTS = json.loads((Path(__file__).parents[3] / "benchmarks" / "results" / "gpu-tilings-h200.json").read_text())
+PROCESSORS, SHARED_BYTES = 132, 232_448
+
+Key = tuple[str, int, str, int, str]
+
+
+def spread(network: str, width: int, precision: str) -> SpreadComponent:
+    made = architecture(network, input_size=27, output_size=16, units=width)
+    program = gpu_program(made, None, precision, is_spread=True)
+    (number,) = (number for number, component in enumerate(program.plan.components) if not component.is_hoisted)
+    return program.spread(number)
+
+
+def by_case() -> dict[Key, list[dict[str, Any]]]:
+    found: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    for row in RESULTS["rows"]:
+        found[row["network"], row["width"], row["precision"], row["batch"], row["pass"]].append(row)
+    return found
+
+
+def predicted(row: dict[str, Any]) -> Tiling | None:
+    component = spread(row["network"], row["width"], row["precision"])
+    sizes, is_backward = (1, row["batch"]), row["pass"] == "backward"
+    return component._tiling(row["rows"], row["units"], sizes, PROCESSORS, SHARED_BYTES, is_backward)
+
+
+def test_costs_are_near_what_was_measured() -> None:
+    errors = [abs(predicted(row).microseconds / row["microseconds"] - 1) for row in RESULTS["rows"]]
+    assert sum(errors) / len(errors) < 0.13
+
+
+@pytest.mark.parametrize("case", by_case(), ids=lambda case: " ".join(map(str, case)))
+def test_what_the_model_chooses_is_near_the_best(case: Key) -> None:
+    network, width, precision, batch, way = case
+    chosen = spread(network, width, precision).tiling((1, batch), PROCESSORS, SHARED_BYTES, backward=way == "backward")
+    assert chosen is not None
+    times = {(row["rows"], row["units"]): row["microseconds"] for row in by_case()[case]}
+    assert times[chosen.rows, chosen.units] <= 1.1 * min(times.values())

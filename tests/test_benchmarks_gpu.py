@@ -1,0 +1,294 @@
+"""The GPU benchmark compares what it says it compares: peers compute the same network, and failures do not stop it."""
+
+import operator
+import os
+import re
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rnnlab import Model, architecture, from_torch
+from rnnlab.bench.equality import by_time, results
+from rnnlab.bench.loops import LOOPS
+from tests.engine.comparison import DifferenceError, Tolerance, Way, compare_ways
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import gpu_cudnn
+import gpu_flashrnn
+import gpu_models
+import gpu_populations
+import gpu_process
+import gpu_relu
+import gpu_single
+import gpu_sizes
+import gpu_timing
+
+EXACT = 1e-9
+SMALL = gpu_models.Case("sh:tanh", units=6, inputs=5, batch=3, steps=7, path="reference")
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_timing, "DEVICE", "cpu")
+
+
+def exact_model(name: str, *, population: int | None = None) -> Model:
+    """With numbers none of which is 0, so that none can be left out unseen."""
+    network = architecture(name, input_size=5, output_size=gpu_models.OUTPUTS, units=6)
+    generator = torch.Generator().manual_seed(0)
+    model = Model(network, generator=generator, population=population, path="reference").double()
+    with torch.no_grad():
+        for value in model.parameters():
+            value.add_(0.3 * torch.randn(value.shape, generator=generator))
+    return model
+
+
+def data(num_steps: int, inputs: int = 5) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return tuple(
+        torch.randn(4, num_steps, width, generator=generator, dtype=torch.float64)
+        for width in (inputs, gpu_models.OUTPUTS)
+    )
+
+
+def largest_difference(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> float:
+    assert found.keys() == wanted.keys()
+    return max(gpu_timing.relative_errors(found, wanted).values())
+
+
+# ------------------------------------------------------------------------------------------------------------- JAX
+
+
+@pytest.fixture
+def jax_module():
+    jax = pytest.importorskip("jax", reason="jax is not installed (pip install rnnlab[bench])")
+    with jax.enable_x64(True):
+        yield jax
+
+
+def jax_results(jax, name: str, model: Model, x: Tensor, dy: Tensor, unroll: int) -> dict[str, Tensor]:
+    from gpu_jax_networks import NETWORKS
+
+    arrays = {key: value.detach()[0].numpy() for key, value in model.arrays.items()}
+    given, gradient = (each.numpy() for each in by_time(x, dy))
+    scan = partial(jax.lax.scan, unroll=unroll)
+    y, backward = jax.vjp(lambda arrays: NETWORKS[name](arrays, given, scan), arrays)
+    found = {
+        f"gradient of {key}": torch.tensor(np.asarray(value))[None] for key, value in backward(gradient)[0].items()
+    }
+    return {"output": by_time(torch.tensor(np.asarray(y)))[0]} | found
+
+
+JAX_NAMES = ("sh:tanh", "sh:lstm", "sh:gru", *gpu_sizes.NETWORKS_BY_HAND)
+
+
+@pytest.mark.parametrize(("name", "unroll"), [*((name, 1) for name in JAX_NAMES), ("skip-21:tanh", 4)])
+def test_jax_networks_equal_the_reference(jax_module, name: str, unroll: int) -> None:
+    model = exact_model(name)
+    x, dy = data(44)  # twice around the ring of skip-21, and some
+    wanted = results(model, x, dy)
+    del wanted["gradient of x"]
+    assert largest_difference(jax_results(jax_module, name, model, x, dy, unroll), wanted) < EXACT
+
+
+def test_jax_population_is_its_members(jax_module) -> None:
+    import gpu_jax
+
+    case = gpu_jax.Case("sh:tanh", 6, 5, 3, 4, 2, "float32")
+    arrays, x, dy = gpu_jax.make_given(case)
+    losses, gradients = gpu_jax.training_step(case, 1)(arrays, x, dy)
+    alone = case._replace(members=None)
+    for member in range(2):
+        own = {name: value[member] for name, value in arrays.items()}
+        loss, gradient = gpu_jax.training_step(alone, 1)(own, x, dy[member])
+        np.testing.assert_allclose(losses[member], loss, rtol=1e-5)
+        for name, value in gradient.items():
+            np.testing.assert_allclose(gradients[name][member], value, rtol=1e-4, atol=1e-5)
+    assert gpu_jax.error_of(case, gradients) < 1e-5
+    wrong = gradients | {"h bias": gradients["h bias"] * 1.1}
+    assert gpu_jax.error_of(case, wrong) > 0.05
+
+
+# ----------------------------------------------------------------------------------------------------- other peers
+
+
+@pytest.mark.parametrize(("name", "cell"), [("sh:tanh", "tanh"), ("sh:lstm", "lstm"), ("sh:gru-cudnn", "gru-cudnn")])
+def test_one_layer_is_cudnns(name: str, cell: str) -> None:
+    check_same_network(name, gpu_cudnn.Network(cell, 5, 6, 1, torch.float64))
+
+
+def test_four_layers_are_cudnns() -> None:
+    check_same_network("stack-4:lstm", gpu_cudnn.Network("lstm", 5, 6, 4, torch.float64))
+
+
+def check_same_network(name: str, network: gpu_cudnn.Network) -> None:
+    """With the numbers of torch's layer, zero initial states and its read-out, ours computes the same."""
+    model, layer = exact_model(name), from_torch(network.layer)
+    ours = [node.name for node in model.architecture.nodes if node.kind == "hidden"]
+    with torch.no_grad():
+        for key, value in model.arrays.items():
+            if "initial" in key:
+                value.zero_()
+        for key, value in layer.arrays.items():
+            if not key.startswith("y"):  # torch's layers h0, h1, ...
+                model.arrays[re.sub(r"h(\d)", lambda found: ours[int(found[1])], key)].copy_(value)
+        model.arrays[f"{ours[-1]}->y[0]"].copy_(network.read_out.weight.T[None])
+        model.arrays["y bias"].copy_(network.read_out.bias[None])
+    x, dy = data(9)
+    found, wanted = results(model, x, dy), results(network, *by_time(x, dy))
+    for each in ("output", "gradient of x"):
+        torch.testing.assert_close(found[each], by_time(wanted[each])[0], rtol=EXACT, atol=EXACT)
+
+
+def test_flashrnns_heads_are_our_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its gates are i, f, z, o; ours i, f, o, g."""
+    monkeypatch.setattr(gpu_flashrnn, "FLASHRNN", (4, 9, 12))
+    network = gpu_flashrnn.Network(3, "vanilla", torch.float64)
+    case = gpu_models.Case("heads-3:lstm", units=12, inputs=12, batch=4, steps=9, path="reference")
+    model = gpu_models.make_model(case).double()
+
+    def in_order(gates: Tensor) -> Tensor:
+        i, f, z, o = gates
+        return torch.cat([i, f, o, z])
+
+    inputs = network.input.view(4, 3, 4, 12)
+    with torch.no_grad():
+        for head in range(3):
+            name = f"h{head + 1}"
+            model.arrays[f"x->{name}[0]"].copy_(in_order(inputs[:, head]).T[None])
+            model.arrays[f"{name}->{name}[1]"].copy_(in_order(network.recurrent[:, head]).T[None])
+            model.arrays[f"{name} bias"].copy_(in_order(network.bias[:, head])[None])
+            model.arrays[f"{name}->y[0]"].copy_(network.read_out[:, 4 * head : 4 * head + 4].T[None])
+        model.arrays["y bias"].copy_(network.read_out_bias[None])
+    x, dy = data(9, inputs=12)
+    found, wanted = results(model, x, dy), results(gpu_flashrnn.Exact(network), x, dy)
+    for each in ("output", "gradient of x"):
+        torch.testing.assert_close(found[each], wanted[each], rtol=EXACT, atol=EXACT)
+
+
+def test_batched_products_are_a_population_of_tanh_layers() -> None:
+    module = gpu_populations.BatchedProducts(2, 5, 6, torch.float64)
+    model = exact_model("sh:tanh", population=2)
+    matrices = {"x->h[0]": module.input, "h->h[1]": module.recurrent, "h->y[0]": module.read_out}
+    with torch.no_grad():
+        for name, value in model.arrays.items():
+            value.copy_(matrices.get(name, torch.zeros_like(value)))
+    x, _ = data(9)
+    torch.testing.assert_close(module(*by_time(x))[0], by_time(model(x)[0])[0], rtol=EXACT, atol=EXACT)
+
+
+def test_torch_loops_are_there_for_every_network_by_hand() -> None:
+    assert set(gpu_sizes.NETWORKS_BY_HAND) == set(LOOPS)
+
+
+# ------------------------------------------------------------------------------------------------------------- relu
+
+
+def test_relu_is_wrong_near_jumps_only() -> None:
+    """The reference in bfloat16 stands for a fast path that is right, but rounds."""
+    way, tolerance = Way("reference", torch.bfloat16), Tolerance(8e-2, 4e-2, "bf16 states")
+    wrong_near = 0
+    for name in ("sh:tanh", "sh:gru", "stack-2:intersection"):
+        near, away = gpu_relu.cases(name)
+        assert gpu_relu.relu_distances(away).min() >= gpu_relu.MARGIN > gpu_relu.relu_distances(near).max()
+        assert gpu_relu.difference(away, way, tolerance) is None
+        wrong_near += gpu_relu.difference(near, way, tolerance) is not None
+    assert wrong_near
+
+
+def test_a_wrong_slope_of_relu_is_seen_away_from_jumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, away = gpu_relu.cases("sh:tanh")
+    way, tolerance = Way("cpu", torch.float32), Tolerance(8e-2, 2e-2, "as in bf16")
+    assert gpu_relu.difference(away, way, tolerance) is None
+    monkeypatch.setattr(torch, "relu", lambda x: nn.functional.leaky_relu(x, 0.3))  # the reference is the wrong one
+    with pytest.raises(DifferenceError, match=r"outputs|gradient"):
+        compare_ways(away, {way: tolerance})
+
+
+# --------------------------------------------------------------------------------------------------------- measuring
+
+
+def test_errors_of_missing_and_infinite_results_are_infinite() -> None:
+    wanted = {"output": torch.ones(3), "unread": torch.zeros(2)}
+    assert gpu_timing.relative_errors({"output": torch.tensor([1.0, 1.0, 2.0])}, wanted) == {
+        "output": pytest.approx(3**-0.5)
+    }
+    assert gpu_timing.largest_error({"output": torch.full((3,), torch.nan)}, wanted) == torch.inf
+    assert gpu_timing.largest_error({}, wanted) == torch.inf
+    with pytest.raises(ArithmeticError, match=r"off by 0.5, allowed is 0.06: not timed"):
+        gpu_timing.check_error(0.5, "bf16")
+
+
+def test_fastest_peer_is_at_least_as_exact() -> None:
+    def found(setting: str, eager: float, graphed: float | None) -> gpu_cudnn.Found:
+        return gpu_cudnn.Found(setting, gpu_timing.Timed(eager, graphed), 1.0, 0.0)
+
+    each = {"bf16": found("bf16", 3.0, 2.0), "tf32": found("tf32", 9.0, None), "float32": found("float32", 8.0, 7.0)}
+    chosen = [gpu_cudnn.fastest(each, precision) for precision in ("bf16", "tf32", "float32")]
+    assert [peer and peer.setting for peer in chosen] == ["bf16", "float32", "float32"]
+    assert gpu_cudnn.fastest({"bf16": each["bf16"]}, "float32") is None
+
+
+def test_models_of_all_precisions_have_the_same_numbers() -> None:
+    first, second = (gpu_models.make_model(SMALL._replace(precision=each)) for each in ("bf16", "float32"))
+    assert (first.precision, second.precision) == ("bf16", "float32")
+    assert all(torch.equal(value, second.arrays[name]) for name, value in first.arrays.items())
+    exact = gpu_models.exact_copy(gpu_models.make_model(SMALL._replace(members=3)), 2)
+    assert exact.population == 2
+    assert next(exact.parameters()).dtype == torch.float64
+
+
+def test_every_goal_of_populations_belongs_to_a_case() -> None:
+    cases = {(case.precision, case.network.removeprefix("sh:"), case.units) for case in gpu_populations.all_cases()}
+    assert {goal[1:] for goal in gpu_sizes.POPULATION_GOALS} <= cases
+
+
+def test_races_hold_every_network_of_the_table() -> None:
+    found = {(race.cases[0].network, race.cases[0].units, race.cases[0].batch): race for race in gpu_single.races()}
+    assert len(found) == 3 * 4 + 2 + 1 + 6 + 2
+    assert found["sh:lstm", 768, 16].cases[0].steps == 1024
+    assert [race.peers for race in list(found.values())[-2:]] == ["flashrnn"] * 2  # they wait for a compiler
+
+
+def test_a_row_says_what_is_missed() -> None:
+    row = gpu_single.named(SMALL) | {"peer": "cudnn", "peer_setting": "bf16", "peer_ms": 3.0, "goal": 2.0, "ms": 2.0}
+    row |= {"first_call_seconds": 25.0, "gigabytes": 2.0, "peer_gigabytes": 1.0, "slots": 7, "kernels": "spread"}
+    row |= {"ms_eager": 2.5, "ms_graphed": 2.0, "ms_forward": 1.0, "error": 1e-3, "note": ""}
+    shown = gpu_single.show(gpu_single._with_ratios(row))
+    assert "1.50 times, goal 2: MISSED; 2.00 times its memory MISSED" in shown
+    assert "first call 25.0 s MISSED" in shown
+    assert "FAILED out of luck" in gpu_single.show(gpu_single.named(SMALL) | {"failed": "out of luck"})
+
+
+# --------------------------------------------------------------------------------------------------------- processes
+
+
+def test_cases_that_fail_die_or_hang_do_not_stop_those_after() -> None:
+    process = gpu_process.CaseProcess(lambda result: result == "spoilt")
+    try:
+        assert process.call(60, operator.add, 1, 2) == (3, None)
+        assert process.call(60, operator.truediv, 1, 0).failure == "ZeroDivisionError: division by zero"
+        assert process.call(60, os._exit, 3).failure == "its process died, exit code 3"
+        assert process.call(0.5, time.sleep, 60).failure == "no answer after 0 s"
+        first = process.call(60, os.getpid).result
+        assert process.call(60, os.getpid).result == first
+        assert process.call(60, str, "spoilt").result == "spoilt"
+        assert process.call(60, os.getpid).result != first
+        assert process.call(0, os.getpid).failure == gpu_process.LATE
+    finally:
+        process.end()
+
+
+def test_tasks_in_parallel_keep_their_order() -> None:
+    tasks = [(1, 1), (1, 0), (6, 2)]
+    limits = {"seconds": 60.0, "task_seconds": 60.0, "is_spoilt": bool}
+    found = gpu_process.in_parallel(operator.truediv, tasks, **limits)
+    assert [each.result for each in found] == [1.0, None, 3.0]
+    assert found[1].failure == "ZeroDivisionError: division by zero"
