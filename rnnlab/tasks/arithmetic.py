@@ -121,11 +121,18 @@ class Arithmetic(AbstractGeneratedTask):
                 name="accuracy",
                 unit="",
                 better="higher",
-                chance=1 / (2 * self.largest + 1),
-                baseline="the likeliest sum, 0",
+                chance=self._chance_of_zero,
+                baseline="always 0, where it comes most often",
                 best=1.0,
             ),
         )
+
+    @property
+    def _chance_of_zero(self) -> float:
+        """How often the sum is 0 at its commonest step: a number, of the commonest length, and its opposite."""
+        lengths = range(1, len(str(self.largest)) + 1)
+        counts = [min(self.largest, 10**length - 1) - 10 ** (length - 1) + 1 for length in lengths]
+        return 2 * max(counts) / (2 * self.largest + 1) ** 2
 
     @cached_property
     def _chances(self) -> tuple[float, float]:

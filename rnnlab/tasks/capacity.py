@@ -30,8 +30,8 @@ class Capacity(AbstractMemorisedTask):
 
     Args:
         num_samples: b, for all members or one for each.
-        num_inputs: how many bits a vector has; the paper does not say. Vectors should be distinct: 2**num_inputs far
-            above b squared makes that sure.
+        num_inputs: how many bits a vector has; the paper does not say. Where b squared is above 2**num_inputs, vectors
+            are expected to come twice, with both labels, and the best score is not known.
         length: how many steps; 5 in the paper.
         input_once: whether the vector is shown at the first step only, in place of every step; for all members or each.
 
@@ -57,7 +57,9 @@ class Capacity(AbstractMemorisedTask):
         if not all(isinstance(once, bool) for once in _listed(self.input_once)):
             raise TaskError(f"input_once is true or false, for all members or each, got {self.input_once!r}")
         per_member = {len(value) for value in (self.num_samples, self.input_once) if isinstance(value, tuple)}
-        if len(per_member) > 1 or 0 in per_member:
+        if 0 in per_member:
+            raise TaskError("num_samples and input_once have one value, or one for each member; got none")
+        if len(per_member) > 1:
             raise TaskError(
                 f"num_samples and input_once are for different numbers of members: {self.num_samples!r} and "
                 f"{self.input_once!r}"
@@ -104,16 +106,18 @@ class Capacity(AbstractMemorisedTask):
         sizes = self.num_samples
         most = tuple(map(float, sizes)) if isinstance(sizes, tuple) else float(sizes)
         tosses = "toss a coin"  # whose luck is worth less than a bit
+        are_distinct = self.largest_set**2 <= 2**self.num_inputs
+        bits, right, nats = (most, 1.0, 0.0) if are_distinct else (None, None, None)
         return (
-            Score(name="mutual_information", unit="bits", better="higher", chance=0.0, baseline=tosses, best=most),
-            Score(name="accuracy", unit="", better="higher", chance=0.5, baseline=tosses, best=1.0),
+            Score(name="mutual_information", unit="bits", better="higher", chance=0.0, baseline=tosses, best=bits),
+            Score(name="accuracy", unit="", better="higher", chance=0.5, baseline=tosses, best=right),
             Score(
                 name="cross_entropy",
                 unit="nats",
                 better="lower",
                 chance=math.log(2),
                 baseline="predict 1/2",
-                best=0.0,
+                best=nats,
             ),
         )
 

@@ -22,6 +22,7 @@ from typing import Any, Literal
 from rnnlab.errors import TaskError
 from rnnlab.tasks.data_catalogue import DATA_SETS, DataFile, DataSet
 from rnnlab.tasks.data_folders import VARIABLE, data_folders, remember_folder
+from rnnlab.tasks.registry import TASKS
 
 PACKINGS = ("", ".gz", ".xz", ".zip")
 
@@ -55,6 +56,11 @@ class DataState:
         return all(file.state == "present" for file in self.files)
 
     @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that read it where nobody says otherwise."""
+        return tuple(name for name, entry in TASKS.items() if entry.data_set == self.data_set.name)
+
+    @property
     def is_missing(self) -> bool:
         """Whether no file is there at all."""
         return all(file.state == "missing" for file in self.files)
@@ -62,12 +68,14 @@ class DataState:
     def __str__(self) -> str:
         label = "there" if self.is_complete else "missing" if self.is_missing else "incomplete"
         lines = [f"{self.data_set.name:<20}{label:<12}{self.data_set.summary}"]
+        if self.tasks:
+            lines += [f"  tasks       {', '.join(self.tasks)}"]
         if not self.is_missing:
             lines += [f"  {_line(file)}" for file in self.files]
         else:
-            lines += [f"  needs       {', '.join(file.path for file in self.data_set.files)}"]
+            lines += [f"  needs       {_paths(self.data_set.files)}"]
             if self.data_set.instead:
-                lines += [f"  or          {', '.join(file.path for file in self.data_set.instead)}"]
+                lines += [f"  or          {_paths(self.data_set.instead)}"]
         lines += [f"  published   {self.data_set.published}", f"  terms       {self.data_set.terms}"]
         return "\n".join(lines)
 
@@ -75,7 +83,7 @@ class DataState:
         """The data set with its files' states as a JSON object."""
         about = {"name": self.data_set.name, "summary": self.data_set.summary, "is_complete": self.is_complete}
         origin = {"published": self.data_set.published, "terms": self.data_set.terms}
-        return about | {"files": [file.to_json() for file in self.files]} | origin
+        return about | {"tasks": list(self.tasks), "files": [file.to_json() for file in self.files]} | origin
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,8 @@ class DataListing:
 
     def __str__(self) -> str:
         hint = "" if self.folders else f": `rnnlab data add FOLDER`, or set {VARIABLE}"
+        if not all(state.is_complete for state in self.data_sets):
+            hint += f"; files may be packed as {', '.join(PACKINGS[1:])}"
         return "\n\n".join([_looked_in(self.folders) + hint, *(str(state) for state in self.data_sets)])
 
     def to_json(self) -> dict[str, Any]:
@@ -137,8 +147,9 @@ def contents(data_set: DataSet, folders: Sequence[Path] | None = None) -> dict[s
     files = _files(data_set, looked_in)
     found = {file: _find(file, looked_in) for file in files}
     if missing := [file.path for file, path in found.items() if path is None]:
+        instead = f" (or {_paths(data_set.instead)})" if data_set.instead else ""
         raise TaskError(
-            f"data set {data_set.name}: {', '.join(missing)} missing ({_looked_in(looked_in)}); published: "
+            f"data set {data_set.name}: {', '.join(missing)}{instead} missing ({_looked_in(looked_in)}); published: "
             f"{data_set.published}; get it, then `rnnlab data add FOLDER` or set {VARIABLE}"
         )
     return {_name(file): verified_content(file, path) for file, path in found.items() if path is not None}
@@ -215,6 +226,10 @@ def _unzipped(path: Path, limit: int) -> bytes:
             raise zipfile.BadZipFile(f"it holds no {path.stem}")
         with archive.open(path.stem) as stream:
             return stream.read(limit)
+
+
+def _paths(files: Sequence[DataFile]) -> str:
+    return ", ".join(file.path for file in files)
 
 
 def _name(file: DataFile) -> str:

@@ -113,7 +113,7 @@ PENN_TREEBANK = DataSet(
 
 TEXT8 = DataSet(
     name="text8",
-    summary="the first 100,000,000 characters of Wikipedia, cleaned to a-z and space",
+    summary="the first 100,000,000 characters of Wikipedia, cleaned to a-z and space; tasks read it with --data text8",
     files=(DataFile("text8/text8", "6e890197040d37d85beb962ae1f041ff1d9a9ca8d20c7d99c85027eebf51dca7", 100_000_000),),
     published="http://mattmahoney.net/dc/text8.zip (Mahoney 2011)",
     terms="text of Wikipedia of 3 March 2006: GFDL then, CC BY-SA 3.0 as later mirrors state",
@@ -131,7 +131,7 @@ TEXT8_FIRST74 = DataSet(
     ),
     published=(
         "not by itself: made from enwik8 by the rules of http://mattmahoney.net/dc/textdata.html; "
-        "with the whole text8 give tasks data=text8 instead"
+        "with the whole text8 give tasks --data text8 instead"
     ),
     terms="text of Wikipedia of 3 March 2006: GFDL then, CC BY-SA 3.0 as later mirrors state",
 )

@@ -1,16 +1,19 @@
 """Tasks whose sequences are read from verified files: read once, kept on the device, gathered there."""
 
+import struct
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
 
+from rnnlab.errors import RnnlabError, TaskError
 from rnnlab.tasks.data_baselines import BASELINES
 from rnnlab.tasks.data_catalogue import DataSet, named_data_set
-from rnnlab.tasks.task import AbstractTask, Split
+from rnnlab.tasks.losses import cross_entropy, totals
+from rnnlab.tasks.task import AbstractTask, Score, Split, Tally, numbered
 
 Tensors = tuple[Tensor, ...]
 
@@ -44,34 +47,31 @@ class AbstractDataTask(AbstractTask):
 
     def tensors(self, split: Split, device: torch.device | str) -> Tensors:
         """What `read` gives for a split, on a device; files are read when first asked for."""
-        return _tensors(self, self.data_set, _numbered(device))[split]
+        # keyed by the data set, hence by its checksums: another set of the same name is never taken for it
+        key = self.data_set, numbered(device)
+        if key not in self.kept:
+            # equal tasks share what was read; a copy, so that the cache does not hold what this task keeps on a GPU
+            splits = _read(replace(self), self.data_set)
+            self.kept[key] = {name: tuple(tensor.to(device) for tensor in found) for name, found in splits.items()}
+        return self.kept[key][split]
 
-    @property
+    @cached_property
     def chance(self) -> Mapping[str, float]:
         """What `measure_chance` gives; with default arguments known also to those who lack the files."""
-        return BASELINES[self.name] if self._is_default() else _measured_chance(self, self.data_set)
+        return BASELINES[self.name] if self._is_default() else self.measure_chance()
 
     def _is_default(self) -> bool:
         return all(getattr(self, field.name) == field.default for field in fields(self))
 
 
-def _numbered(device: torch.device | str) -> torch.device:
-    """A GPU with its number: which one is meant without it changes from moment to moment."""
-    return torch.empty(0, device=device).device
-
-
-# keyed by the data set itself too, hence by checksums: another set of the same name is never taken for it
 @lru_cache(maxsize=8)
-def _tensors(task: AbstractDataTask, data_set: DataSet, device: torch.device) -> Mapping[Split, Tensors]:
-    if device.type == "cpu":
+def _read(task: AbstractDataTask, data_set: DataSet) -> Mapping[Split, Tensors]:
+    try:
         return task.read(data_set)
-    splits = _tensors(task, data_set, torch.device("cpu"))
-    return {split: tuple(tensor.to(device) for tensor in tensors) for split, tensors in splits.items()}
-
-
-@lru_cache(maxsize=8)
-def _measured_chance(task: AbstractDataTask, data_set: DataSet) -> Mapping[str, float]:
-    return task.measure_chance()
+    except RnnlabError:
+        raise
+    except (LookupError, ValueError, struct.error) as error:
+        raise TaskError(f"{task.name} cannot read the files of {data_set.name}: they have another form") from error
 
 
 def frequencies(classes: Tensor, num_classes: int) -> Tensor:
@@ -92,3 +92,41 @@ def surprise(classes: Tensor, probabilities: Tensor) -> float:
     """
     counts = torch.bincount(classes, minlength=len(probabilities)).double()
     return float(-(counts * probabilities.log()).sum() / counts.sum())
+
+
+def label_scores(chance: Mapping[str, float], *, labels: str) -> tuple[Score, ...]:
+    """The share of `labels` that are right, and their cross entropy, with their chance levels."""
+    return (
+        Score(
+            name="accuracy",
+            unit="",
+            better="higher",
+            chance=chance["accuracy"],
+            baseline=f"the commonest of {labels}",
+            best=1.0,
+        ),
+        Score(
+            name="cross_entropy",
+            unit="nats",
+            better="lower",
+            chance=chance["cross_entropy"],
+            baseline=f"how often each comes among {labels}",
+            best=0.0,
+        ),
+    )
+
+
+def label_tally(logits: Tensor, labels: Tensor) -> Tally:
+    """Which labels [..., B] are right, and their cross entropies, of logits [..., B, K]."""
+    return Tally.of(accuracy=totals(logits.argmax(-1) == labels), cross_entropy=totals(cross_entropy(logits, labels)))
+
+
+def label_chance(training: Tensor, test: Tensor, num_labels: int) -> dict[str, float]:
+    """What always the commonest training label, or the frequencies of all, reach on the test labels.
+
+    >>> label_chance(torch.tensor([0, 1, 1]), torch.tensor([0, 1]), 2)["accuracy"]
+    0.5
+    """
+    likely = frequencies(training, num_labels)
+    right = (test == likely.argmax()).double().mean()
+    return {"accuracy": float(right), "cross_entropy": surprise(test, likely)}

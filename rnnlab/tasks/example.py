@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from torch import Tensor
@@ -18,6 +19,11 @@ class Symbols:
     symbols: tuple[str, ...]
     marked: frozenset[int] = frozenset()
 
+    @property
+    def is_prose(self) -> bool:
+        """Whether they are words, which run on over lines, and not signs that stand below each other."""
+        return any(len(symbol) > 3 for symbol in self.symbols)
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -30,15 +36,18 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A picture: rows from top to bottom, columns from left to right; what columns mean is in `columns`."""
+    """A picture: rows from top to bottom, with names or without, columns from left to right: time steps, or pixels."""
 
     label: str
     values: np.ndarray  # [rows, columns], any range
-    columns: str = "time"
+    columns: Literal["time", "pixels"] = "time"
+    row_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or not self.values.size:
             raise TaskError(f"a grid has rows and columns, got shape {list(self.values.shape)}")
+        if self.row_names and len(self.row_names) != len(self.values):
+            raise TaskError(f"{len(self.row_names)} names for a grid of {len(self.values)} rows")
 
     @property
     def is_binary(self) -> bool:

@@ -1,5 +1,6 @@
 """An example as a figure file through matplotlib, which is imported only here and only when asked for."""
 
+import math
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".svg", ".png", ".pdf")
 MOST_STEPS = 180  # of signs side by side
+MOST_NAMES = 15  # of rows below each other
 SIGN_WIDTH, SIGN_HEIGHT = 0.085, 0.2  # inches
 MARK, PLAIN = "#c0392b", "#566573"
 
@@ -37,7 +39,7 @@ def save_figure(example: Example, path: Path) -> None:
         figure = Figure(figsize=(width + 1.6, sum(heights) + 1.0), layout="constrained")
         for axes, row in zip(_axes(figure, heights), rows, strict=True):
             _draw(axes, row)
-        figure.suptitle(f"{example.title}\n{example.answer}", x=0.01, ha="left", fontsize=11)
+        figure.suptitle(f"{example.title}\nanswer: {example.answer}", x=0.01, ha="left", fontsize=11)
         no_date = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
         figure.savefig(path, dpi=150, facecolor="white", metadata=no_date)
 
@@ -48,7 +50,7 @@ def pieces(row: Row) -> Iterator[Row]:
     >>> [len(piece.symbols) for piece in pieces(Symbols("x", ("a",) * 200))]
     [180, 20]
     """
-    if not isinstance(row, Symbols) or _is_prose(row):
+    if not isinstance(row, Symbols) or row.is_prose:
         yield row
         return
     for start in range(0, len(row.symbols), MOST_STEPS):
@@ -59,7 +61,7 @@ def pieces(row: Row) -> Iterator[Row]:
 def width_of(row: Row) -> float:
     """How many inches a row would like to have."""
     if isinstance(row, Symbols):
-        return 9.0 if _is_prose(row) else SIGN_WIDTH * len(row.symbols) * max(map(len, row.symbols))
+        return 9.0 if row.is_prose else SIGN_WIDTH * len(row.symbols) * max(map(len, row.symbols))
     columns = len(row.values) if isinstance(row, Curve) else row.values.shape[1]
     return min(max(0.06 * columns, 2.0), 14.0)
 
@@ -67,12 +69,8 @@ def width_of(row: Row) -> float:
 def height_of(row: Row) -> float:
     """How many inches a row has."""
     if isinstance(row, Symbols):
-        return SIGN_HEIGHT * (len(_wrapped(row)) if _is_prose(row) else 1)
+        return SIGN_HEIGHT * (len(_wrapped(row)) if row.is_prose else 1)
     return 1.2 if isinstance(row, Curve) else min(max(0.09 * row.values.shape[0], 0.8), 4.5)
-
-
-def _is_prose(row: Symbols) -> bool:
-    return any(len(symbol) > 3 for symbol in row.symbols)
 
 
 def _wrapped(row: Symbols) -> list[str]:
@@ -98,19 +96,20 @@ def _draw(axes: "Axes", row: Row) -> None:
 def _draw_grid(axes: "Axes", row: Grid) -> None:
     """Dark is much; where there are negative numbers, white is 0 and colours are the signs."""
     num_rows, num_columns = row.values.shape
-    largest = float(abs(row.values).max())
-    colours: dict[str, Any] = (
-        {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest} if row.values.min() < 0 else {"cmap": "Greys"}
-    )
+    largest, has_signs = float(abs(row.values).max()), bool(row.values.min() < 0)
+    colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest} if has_signs else {"cmap": "Greys"}
     axes.imshow(
         row.values,
-        aspect="auto" if row.columns.startswith("time") else "equal",
+        aspect="auto" if row.columns == "time" else "equal",
         interpolation="nearest",
         extent=(0.5, num_columns + 0.5, num_rows + 0.5, 0.5),  # steps are counted from 1
         **colours,
     )
     axes.set_anchor("W")
-    axes.set_xlabel(row.columns, fontsize=8)
+    axes.set_xlabel(f"{row.columns}; red is above 0, blue below" if has_signs else row.columns, fontsize=8)
+    if row.row_names:
+        apart = math.ceil(num_rows / MOST_NAMES)
+        axes.set_yticks(range(1, num_rows + 1, apart), row.row_names[::apart])
     axes.tick_params(labelsize=7)
 
 
@@ -119,6 +118,7 @@ def _draw_curve(axes: "Axes", row: Curve) -> None:
     axes.step(steps, row.values, where="mid", color=PLAIN, linewidth=0.8)
     axes.plot([step + 1 for step in row.marked], [row.values[step] for step in row.marked], "o", color=MARK)
     axes.set_xlim(0, len(row.values) + 1)
+    axes.set_xlabel("time", fontsize=8)
     axes.tick_params(labelsize=7)
 
 
@@ -126,7 +126,7 @@ def _draw_symbols(axes: "Axes", row: Symbols) -> None:
     axes.set(xticks=[], yticks=[], ylim=(0, 1))
     for spine in axes.spines.values():
         spine.set_visible(False)
-    if _is_prose(row):
+    if row.is_prose:
         axes.text(0, 0.5, "\n".join(_wrapped(row)), transform=axes.transAxes, fontsize=9, va="center")
         return
     axes.set_xlim(-0.5, max(len(row.symbols), 40) - 0.5)

@@ -12,9 +12,9 @@ from rnnlab.errors import TaskError
 from rnnlab.tasks.data import contents
 from rnnlab.tasks.data_catalogue import DataSet
 from rnnlab.tasks.data_formats import idx_array
-from rnnlab.tasks.data_tasks import AbstractDataTask, Tensors, frequencies, surprise
+from rnnlab.tasks.data_tasks import AbstractDataTask, Tensors, label_chance, label_scores, label_tally
 from rnnlab.tasks.example import Curve, Example, Grid, Row, first_sequence
-from rnnlab.tasks.losses import cross_entropy, last_step, mean, totals
+from rnnlab.tasks.losses import cross_entropy, last_step, mean
 from rnnlab.tasks.task import Batch, Score, Split, Tally, require_at_least, require_split
 
 NUM_CLASSES = 10
@@ -58,25 +58,7 @@ class AbstractMnist(AbstractDataTask):
     @property
     def scores(self) -> tuple[Score, ...]:
         """The share of digits that are right, and the cross entropy."""
-        chance = self.chance
-        return (
-            Score(
-                name="accuracy",
-                unit="",
-                better="higher",
-                chance=chance["accuracy"],
-                baseline="the commonest training digit",
-                best=1.0,
-            ),
-            Score(
-                name="cross_entropy",
-                unit="nats",
-                better="lower",
-                chance=chance["cross_entropy"],
-                baseline="how often each digit comes in training",
-                best=0.0,
-            ),
-        )
+        return label_scores(self.chance, labels="training digits")
 
     def order(self) -> np.ndarray:
         """The pixel that is shown at each step, counted line by line."""
@@ -117,17 +99,12 @@ class AbstractMnist(AbstractDataTask):
 
     def tally(self, outputs: Tensor, batch: Batch) -> Tally:
         """Which digits are right, and their cross entropies."""
-        last = last_step(outputs)
-        return Tally.of(
-            accuracy=totals(last.argmax(-1) == batch.targets), cross_entropy=totals(cross_entropy(last, batch.targets))
-        )
+        return label_tally(last_step(outputs), batch.targets)
 
     def measure_chance(self) -> dict[str, float]:
         """Always the commonest digit, or the frequencies of all."""
-        (_, labels), (_, wanted) = self.tensors("train", "cpu"), self.tensors("test", "cpu")
-        likely = frequencies(labels, NUM_CLASSES)
-        right = (wanted == likely.argmax()).double().mean()
-        return {"accuracy": float(right), "cross_entropy": surprise(wanted, likely)}
+        (_, training), (_, test) = self.tensors("train", "cpu"), self.tensors("test", "cpu")
+        return label_chance(training, test, NUM_CLASSES)
 
     def example(self, batch: Batch) -> Example:
         """The image, and its pixels one after another as the network sees them."""
@@ -181,6 +158,9 @@ class PermutedMnist(AbstractMnist):
 
 def _in_order(files: Mapping[str, np.ndarray], part: str, order: np.ndarray) -> tuple[Tensor, Tensor]:
     images, labels = files[f"{part}-images-idx3-ubyte"], files[f"{part}-labels-idx1-ubyte"]
+    if images.shape != (len(labels), SIDE, SIDE) or labels.max() >= NUM_CLASSES:
+        found = f"images of shape {list(images.shape)} and {len(labels):,} labels up to {labels.max()}"
+        raise TaskError(f"{part} files have {found}; wanted are {SIDE} × {SIDE} pixels and labels below {NUM_CLASSES}")
     return torch.from_numpy(images.reshape(len(images), -1)[:, order]), torch.from_numpy(labels.copy())
 
 

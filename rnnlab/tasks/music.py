@@ -69,7 +69,7 @@ class AbstractMusic(AbstractDataTask):
         return (
             Score(
                 name="nats_per_step",
-                unit="nats per time step",
+                unit="nats per step",
                 better="lower",
                 chance=self.chance["nats_per_step"],
                 baseline="note 1-gram: how often each note sounds in training",
@@ -175,8 +175,8 @@ def _grid(roll: np.ndarray) -> Grid:
     """A roll [steps, 88] as a picture from its highest note down to its lowest."""
     sounding = np.flatnonzero(roll.any(0))
     low, high = (int(sounding[0]), int(sounding[-1])) if len(sounding) else (0, NUM_NOTES - 1)
-    columns = f"time; rows: notes from {note_name(high)} down to {note_name(low)}"
-    return Grid("notes", roll[:, low : high + 1].T[::-1], columns)
+    names = tuple(note_name(key) for key in range(high, low - 1, -1))
+    return Grid("notes", roll[:, low : high + 1].T[::-1], row_names=names)
 
 
 def nats_of_notes(notes: np.ndarray, probabilities: np.ndarray) -> float:

@@ -90,7 +90,7 @@ class Parentheses(AbstractGeneratedTask):
         return (
             Score(
                 name="cross_entropy",
-                unit="nats, all streams",
+                unit="nats over all streams",
                 better="lower",
                 chance=entropy,
                 baseline="how often each count comes",

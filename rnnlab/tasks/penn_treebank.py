@@ -97,7 +97,7 @@ class PennTreebankWords(AbstractTextTask):
         return (
             Score(
                 name="perplexity",
-                unit="words",
+                unit="",
                 better="lower",
                 chance=self.chance["perplexity"],
                 baseline="how often each word comes in the training text",

@@ -71,7 +71,10 @@ _ROWS = (
     ("jsb-chorales", "music:JsbChorales", "predict the next chord of chorales", "Pascanu et al. [P12]", "jsb-chorales"),
     ("nottingham", "music:Nottingham", "predict the next chord of folk tunes", "Pascanu et al. [P12]", "nottingham"),
     ("musedata", "music:MuseData", "predict the next chord of classical music", "Pascanu et al. [P12]", "musedata"),
-    ("piano-midi", "music:PianoMidi", "predict the next chord of piano music", "Pascanu et al. [P12]", "piano-midi"),
+    (
+        *("piano-midi", "music:PianoMidi", "predict the next chord of piano music"),
+        *("Boulanger-Lewandowski et al. 2012, beside [P12]", "piano-midi"),
+    ),
     ("sst", "sentiment:Sentiment", "grade a film review, one to five", "Mongia [M10]", "sentiment-treebank"),
 )
 

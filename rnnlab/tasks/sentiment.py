@@ -13,9 +13,9 @@ from rnnlab.errors import TaskError
 from rnnlab.tasks.data import contents
 from rnnlab.tasks.data_catalogue import DataSet
 from rnnlab.tasks.data_formats import Tree, parse_tree
-from rnnlab.tasks.data_tasks import AbstractDataTask, Tensors, frequencies, surprise
+from rnnlab.tasks.data_tasks import AbstractDataTask, Tensors, label_chance, label_scores, label_tally
 from rnnlab.tasks.example import Example, Symbols, first_sequence
-from rnnlab.tasks.losses import cross_entropy, mean, totals
+from rnnlab.tasks.losses import cross_entropy, mean
 from rnnlab.tasks.task import Batch, Encoding, Score, Split, Tally, require_at_least, require_split
 
 LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -74,25 +74,7 @@ class Sentiment(AbstractDataTask):
     @property
     def scores(self) -> tuple[Score, ...]:
         """The share of sentences that are judged right, and the cross entropy."""
-        chance = self.chance
-        return (
-            Score(
-                name="accuracy",
-                unit="",
-                better="higher",
-                chance=chance["accuracy"],
-                baseline="the commonest label of training sentences",
-                best=1.0,
-            ),
-            Score(
-                name="cross_entropy",
-                unit="nats",
-                better="lower",
-                chance=chance["cross_entropy"],
-                baseline="how often each label comes among training sentences",
-                best=0.0,
-            ),
-        )
+        return label_scores(self.chance, labels="labels of training sentences")
 
     def num_sequences(self, split: Split) -> int | None:
         """How many sentences, or phrases, a split has."""
@@ -131,18 +113,13 @@ class Sentiment(AbstractDataTask):
 
     def tally(self, outputs: Tensor, batch: Batch) -> Tally:
         """Which sentences are judged right, and their cross entropies."""
-        last = _at_last_word(outputs, batch)
-        return Tally.of(
-            accuracy=totals(last.argmax(-1) == batch.targets), cross_entropy=totals(cross_entropy(last, batch.targets))
-        )
+        return label_tally(_at_last_word(outputs, batch), batch.targets)
 
     def measure_chance(self) -> dict[str, float]:
         """Always the commonest label of training sentences, or the frequencies of all."""
         trees = _trees(self.data_set)
-        labels, wanted = (torch.tensor([tree.phrases[-1][0] for tree in trees[split]]) for split in ("train", "test"))
-        likely = frequencies(labels, len(LABELS))
-        right = (wanted == likely.argmax()).double().mean()
-        return {"accuracy": float(right), "cross_entropy": surprise(wanted, likely)}
+        training, test = (torch.tensor([tree.phrases[-1][0] for tree in trees[split]]) for split in ("train", "test"))
+        return label_chance(training, test, len(LABELS))
 
     def example(self, batch: Batch) -> Example:
         """The words and the label."""

@@ -64,7 +64,8 @@ def summary(task: AbstractTask) -> str:
 
 def score_line(score: Score) -> str:
     """A score with its unit, which way is better, chance level and best value."""
-    unit = f" in {score.unit}" if score.unit else ""
+    is_said = score.name.startswith(score.unit.replace(" ", "_"))  # as of bits_per_character
+    unit = "" if is_said else f" in {score.unit}"
     best = "" if score.best is None else f", best {number_text(score.best)}"
     return f"{score.name}{unit}, {score.better} is better: chance {number_text(score.chance)} ({score.baseline}){best}"
 
@@ -86,16 +87,20 @@ def number_text(number: float | tuple[float, ...]) -> str:
 
 
 def task_table(tasks: Iterable[AbstractTask]) -> str:
-    """Tasks line by line, each with its sizes and the score that counts most."""
+    """Tasks line by line, each with its sizes and the score that counts most; which of them read files."""
     lines = [
         _table_line("task", "inputs", "outputs", "steps", "batch", "score", "chance", "best", "what it is (where)")
     ]
+    on_data: list[str] = []
     for task in tasks:
         first, entry = task.scores[0], TASKS[task.name]
         sizes = (task.input_size, task.output_size, task.num_steps, task.batch_size)
         best = "" if first.best is None else number_text(first.best)
         judged = (first.name, number_text(first.chance), best)
         lines.append(_table_line(task.name, *map(str, sizes), *judged, f"{entry.summary} ({entry.citation})"))
+        on_data += [] if entry.data_set is None else [task.name]
+    if on_data:
+        lines.append(f"\nread files, which `rnnlab data list` names: {', '.join(on_data)}")
     return "\n".join(lines)
 
 
@@ -109,7 +114,7 @@ def _training(task: AbstractTask) -> str:
     if task.feed == "stream":
         return "one stream: batches continue each other, and state is carried over"
     number = task.num_sequences("train")
-    return "fresh sequences without end" if number is None else f"drawn from {number} sequences"
+    return "fresh sequences without end" if number is None else f"drawn at random; a pass has {number:,} sequences"
 
 
 def _option(name: str, value: Any) -> str:

@@ -11,7 +11,7 @@ Axes: P members, B sequences, T steps, N units. A batch without the axis P serve
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, cast
@@ -59,7 +59,7 @@ class Batch:
             raise TaskError("sequences of different lengths are the same for all members: leave out members")
         return self._map(lambda tensor: tensor.unflatten(0, (num_members, -1)))
 
-    def _map(self, change: Any) -> "Batch":
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         tensors = {"weights": self.weights, "lengths": self.lengths}
         changed = {name: None if tensor is None else change(tensor) for name, tensor in tensors.items()}
         return replace(self, inputs=change(self.inputs), targets=change(self.targets), **changed)

@@ -51,17 +51,13 @@ def _num_cells(row: Row) -> tuple[str, int]:
     """What must agree for rows to stand below each other: their form and the number of their steps."""
     if isinstance(row, Grid):
         return f"grid {id(row)}", 0
-    if isinstance(row, Symbols) and _is_prose(row):
+    if isinstance(row, Symbols) and row.is_prose:
         return f"prose {id(row)}", 0
     return "steps", len(row.values) if isinstance(row, Curve) else len(row.symbols)
 
 
-def _is_prose(row: Symbols) -> bool:
-    return any(len(symbol) > 3 for symbol in row.symbols)
-
-
 def _step_lines(rows: Sequence[Row], room: int) -> Iterator[Line]:
-    if isinstance(rows[0], Symbols) and _is_prose(rows[0]):
+    if isinstance(rows[0], Symbols) and rows[0].is_prose:
         yield from _prose_lines(rows[0], room)
         return
     cells = [(row.label, row.marked, _cells(row)) for row in rows if not isinstance(row, Grid)]
@@ -93,18 +89,33 @@ def _cells(row: Symbols | Curve) -> Sequence[str]:
 def _grid_lines(rows: Sequence[Row], room: int) -> Iterator[Line]:
     for grid in rows:
         assert isinstance(grid, Grid)
+        yield (_label(grid.label), (_caption(grid), ""))
         texts = _halves(grid.values) if grid.is_binary else _shaded(grid.values)
-        wide = 2 * len(texts[0]) <= room and not grid.is_binary
-        num_columns = room // 2 if wide else room
-        yield (_label(grid.label), (f"{grid.values.shape[0]} rows, {grid.values.shape[1]} columns: {grid.columns}", ""))
-        for start in range(0, len(texts[0]), num_columns):
-            for text in texts[:MOST_ROWS]:
-                cut = text[start : start + num_columns]
-                yield (_label(""), ("".join(sign * 2 for sign in cut) if wide else cut, ""))
-            yield ()
+        names = (grid.row_names or ("",) * len(grid.values))[:: 2 if grid.is_binary else 1]
+        named = list(zip(names, texts, strict=True))
+        signs = 2 if 2 * len(texts[0]) <= room and not grid.is_binary else 1  # of a column, so that pixels are square
+        yield from _picture_lines(named[:MOST_ROWS], room // signs, signs, grid.columns)
         if len(texts) > MOST_ROWS:
             yield (_label(""), (f"… the first {MOST_ROWS} rows; -o FILE draws all {grid.values.shape[0]}", ""))
             yield ()
+
+
+def _picture_lines(named: Sequence[tuple[str, str]], most_columns: int, signs: int, columns: str) -> Iterator[Line]:
+    """Rows with their names, cut into blocks of so many columns."""
+    num_columns = len(named[0][1])
+    for start in range(0, num_columns, most_columns):
+        stop = min(start + most_columns, num_columns)
+        if num_columns > most_columns:
+            yield (_label("steps" if columns == "time" else columns), (f"{start + 1} to {stop}", ""))
+        for name, text in named:
+            yield (_label(name), ("".join(sign * signs for sign in text[start:stop]), ""))
+        yield ()
+
+
+def _caption(grid: Grid) -> str:
+    num_rows, num_columns = grid.values.shape
+    shades = "" if grid.is_binary else f"; blank is {grid.values.min():.3g}, █ is {grid.values.max():.3g}"
+    return f"{num_rows} rows, {num_columns} columns: {grid.columns}{shades}"
 
 
 def _shaded(values: np.ndarray) -> list[str]:

@@ -72,12 +72,15 @@ class AbstractTextTask(AbstractDataTask):
         return mean(cross_entropy(outputs, batch.targets), batch.weights, num_axes=2)
 
     def example(self, batch: Batch) -> Example:
-        """The symbols that go in, and those wanted; marked are the ones that count."""
+        """The symbols that go in, and those wanted; where some do not count, those that do are marked."""
         inputs, targets = (first_sequence(tokens, 1) for tokens in (batch.inputs, batch.targets))
         assert batch.weights is not None
-        counts = frozenset(int(step) for step in np.flatnonzero(first_sequence(batch.weights, 1)))
-        rows = (Symbols("input", self._shown(inputs)), Symbols("target", self._shown(targets), counts))
-        return Example(str(self), rows, f"the next symbol at every step; {len(counts)} of {len(inputs)} steps count")
+        counted = [int(step) for step in np.flatnonzero(first_sequence(batch.weights, 1))]
+        is_all = len(counted) == len(inputs)
+        marked = frozenset[int]() if is_all else frozenset(counted)
+        rows = (Symbols("input", self._shown(inputs)), Symbols("target", self._shown(targets), marked))
+        which = "all steps count" if is_all else f"steps {counted[0] + 1} to {counted[-1] + 1} count"
+        return Example(str(self), rows, f"the next symbol at every step; {which}")
 
     def _shown(self, tokens: np.ndarray) -> tuple[str, ...]:
         symbols = (self.symbol(int(token)) for token in tokens)

@@ -36,7 +36,12 @@ class AbstractText8(AbstractCharacterTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(2, num_evaluation=self.num_evaluation)
+        require_at_least(self.fewest_characters, num_evaluation=self.num_evaluation)
+
+    @property
+    def fewest_characters(self) -> int:
+        """How many characters a text must have at least."""
+        return 2
 
     def __str__(self) -> str:
         whole = super().__str__()
@@ -53,10 +58,10 @@ class AbstractText8(AbstractCharacterTask):
         """The three parts of the text."""
         (content,) = contents(data_set).values()
         num_training = len(content) - 2 * self.num_evaluation
-        if num_training < 2:
+        if num_training < self.fewest_characters:
             raise TaskError(
-                f"num_evaluation {self.num_evaluation:,} leaves nothing to train on: {data_set.name} has "
-                f"{len(content):,} characters"
+                f"num_evaluation {self.num_evaluation:,} leaves too little to train on: {data_set.name} has "
+                f"{len(content):,} characters, and {self.fewest_characters} are needed"
             )
         text = encode_characters(content, self.alphabet)
         training, validation, test = text.split([num_training, self.num_evaluation, self.num_evaluation])
@@ -101,7 +106,11 @@ class Text8Collins(AbstractText8):
         require_at_least(0, warm_up=self.warm_up)
         if self.warm_up >= self.length:
             raise TaskError(f"a warm-up of {self.warm_up} steps leaves none of {self.length} to count")
-        require_at_least(self.length + 1, num_evaluation=self.num_evaluation)
+
+    @property
+    def fewest_characters(self) -> int:
+        """A window and the target of its last step."""
+        return self.length + 1
 
     @property
     def num_given(self) -> int:

@@ -1,5 +1,7 @@
 """What every task must do, generated or read from files. Checkers raise."""
 
+import hashlib
+
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -34,6 +36,15 @@ def assert_same(first: Batch, second: Batch) -> None:
     assert first.continues == second.continues
     for one, other in zip(tensors(first), tensors(second), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def fingerprint(task: AbstractTask) -> str:
+    """A checksum of what it draws for training and of its test set."""
+    digest = hashlib.sha256()
+    for batch in (task.sample(5, generator=generator(8)), *task.batches("test", 20)):
+        for tensor in tensors(batch):
+            digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def random_outputs(task: AbstractTask, batch: Batch, population: int | None = None, seed: int = 1) -> Tensor:

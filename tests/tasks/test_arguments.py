@@ -40,7 +40,7 @@ BAD = [
     (Arithmetic, {"largest": 10**18}, "largest must not exceed 10**17"),
     (Capacity, {"num_samples": 0}, "num_samples must be an integer of at least 1, got 0"),
     (Capacity, {"num_samples": (5, 0)}, "num_samples must be an integer of at least 1, got 0"),
-    (Capacity, {"num_samples": ()}, "num_samples and input_once are for different numbers of members: () and False"),
+    (Capacity, {"num_samples": ()}, "num_samples and input_once have one value, or one for each member; got none"),
     (Capacity, {"num_samples": [5, 6]}, "num_samples must be an integer of at least 1, got [5, 6]"),
     (Capacity, {"num_inputs": 0}, "num_inputs must be an integer of at least 1, got 0"),
     (Capacity, {"length": 0}, "length must be an integer of at least 1, got 0"),

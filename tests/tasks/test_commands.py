@@ -9,6 +9,8 @@ import pytest
 
 from rnnlab import TASKS
 from rnnlab.cli import main
+from rnnlab.tasks.data_catalogue import DATA_SETS
+from tests.tasks.small_data import save_data_set
 
 
 def run(capsys, *arguments: str) -> str:
@@ -35,7 +37,9 @@ def test_list_shows_one_kind_alone(capsys) -> None:
 
 
 def test_list_of_tasks_has_sizes_and_scores(capsys) -> None:
-    rows = {line.split()[0]: line.split()[1:8] for line in run(capsys, "list", "tasks").splitlines()}
+    table, _, on_data = run(capsys, "list", "tasks").partition("\n\nread files, which `rnnlab data list` names: ")
+    assert on_data.strip().split(", ") == [entry.name for entry in TASKS.values() if entry.data_set]
+    rows = {line.split()[0]: line.split()[1:8] for line in table.splitlines()}
     assert rows["adding"] == ["2", "1", "100", "50", "mse", "0.1667", "0"]
     assert set(rows) == {"task", *TASKS}
     shown = {entry["name"]: entry for entry in json.loads(run(capsys, "list", "tasks", "--json"))["tasks"]}
@@ -118,6 +122,17 @@ def test_data_list_names_what_is_missing(capsys, tmp_path: Path, monkeypatch) ->
     shown = json.loads(run(capsys, "data", "list", "--json"))
     assert str(tmp_path) in shown["folders"]
     assert not any(entry["is_complete"] for entry in shown["data_sets"])
+
+
+def test_data_add_says_that_the_folder_is_remembered(capsys, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("RNNLAB_DATA", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    rhyme = save_data_set(tmp_path / "rhymes", "rhyme", {"owl.txt": b"the owl and the pussycat"})
+    monkeypatch.setitem(DATA_SETS, "rhyme", rhyme)
+    shown = run(capsys, "data", "add", str(tmp_path / "rhymes"))
+    assert shown.startswith(f"looked in {tmp_path}/rhymes\n\nrhyme               there       small rhyme\n")
+    assert shown.endswith(f"\n\nremembered: tasks look in {tmp_path}/rhymes from now on\n")
+    assert json.loads(run(capsys, "data", "list", "--json"))["folders"] == [f"{tmp_path}/rhymes"]
 
 
 def test_terminal_without_unicode_still_shows_tasks() -> None:

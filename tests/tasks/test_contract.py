@@ -3,7 +3,10 @@
 import dataclasses
 import json
 import math
+import os
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -193,6 +196,13 @@ def test_another_seed_makes_another_set(problem: AbstractTask) -> None:
     other = dataclasses.replace(problem, seed=1)  # type: ignore[type-var]
     one, two = (next(each.batches("test", 50)) for each in (problem, other))
     assert not torch.equal(one.targets, two.targets)
+
+
+def test_another_process_makes_the_same_sequences() -> None:
+    code = "from tests.tasks import contract, generated_tasks; print(*map(contract.fingerprint, generated_tasks.ALL))"
+    environment = os.environ | {"PYTHONHASHSEED": "7"}
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    assert run.stdout.split() == [contract.fingerprint(problem) for problem in ALL]
 
 
 def test_splits_of_generated_tasks_differ() -> None:

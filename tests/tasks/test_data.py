@@ -15,6 +15,7 @@ from rnnlab.errors import TaskError
 from rnnlab.tasks.data import add_folder, contents, list_data
 from rnnlab.tasks.data_catalogue import DATA_SETS, DataFile, DataSet
 from rnnlab.tasks.data_folders import configuration_file, data_folders, remembered_folders
+from rnnlab.tasks.registry import TASKS
 
 POEM = b"the owl and the pussycat went to sea\n" * 40  # 1,480 bytes
 SONG = b"row row row your boat\n" * 30
@@ -166,6 +167,8 @@ def test_missing_file_says_where_it_is_published_and_what_to_do(folder: Path) ->
 
 def test_files_that_serve_instead_are_read_where_the_first_choice_is_absent(tmp_path: Path) -> None:
     either = replace(RHYMES, files=RHYMES.files[:1], instead=RHYMES.files[1:])
+    with pytest.raises(TaskError, match=r"rhymes/poem\.txt \(or rhymes/song\.txt\) missing"):
+        contents(either, [tmp_path])
     (tmp_path / "song.txt").write_bytes(SONG)
     assert contents(either, [tmp_path]) == {"song.txt": SONG}
     (tmp_path / "poem.txt").write_bytes(POEM)
@@ -239,7 +242,7 @@ def test_listing_says_what_is_there_and_what_is_missing(folder: Path) -> None:
     listing = list_data([RHYMES, absent], [folder])
     assert str(listing) == "\n".join(
         [
-            f"looked in {folder}",
+            f"looked in {folder}; files may be packed as .gz, .xz, .zip",
             "",
             "rhymes              incomplete  two rhymes",
             f"  present     {folder}/rhymes/poem.txt.gz",
@@ -260,7 +263,18 @@ def test_listing_says_what_is_there_and_what_is_missing(folder: Path) -> None:
         "path": None,
         "problem": None,
     }
+    (folder / "rhymes" / "song.txt").write_bytes(SONG)
+    assert str(list_data([RHYMES], [folder])).startswith(f"looked in {folder}\n")
     assert [each["is_complete"] for each in json.loads(json.dumps(listing.to_json()))["data_sets"]] == [False, False]
+
+
+def test_listing_names_the_tasks_of_a_data_set() -> None:
+    shown = {state.data_set.name: state for state in list_data(folders=[]).data_sets}
+    assert "\n  tasks       ptb-characters, ptb-words\n" in str(shown["penn-treebank"])
+    assert shown["mnist"].to_json()["tasks"] == ["mnist", "permuted-mnist"]
+    assert {task for state in shown.values() for task in state.tasks} == {
+        name for name, entry in TASKS.items() if entry.data_set is not None
+    }
 
 
 def test_every_data_set_has_checksums_a_publisher_and_terms() -> None:

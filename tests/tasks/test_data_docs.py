@@ -2,10 +2,12 @@
 
 import doctest
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rnnlab.tasks.data_catalogue import DATA_SETS
 from rnnlab.tasks.data_tasks import AbstractDataTask
 from tests.tasks.test_real_data import GOLDEN, KINDS
 
@@ -48,8 +50,18 @@ def test_page_gives_the_golden_counts() -> None:
     assert f"RandomState({GOLDEN['permutation']['seed']}).permutation(784)" in PAGE
 
 
-def test_howto_runs(tmp_path: Path, monkeypatch) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Iterator[None]:
+    """An empty one; what the page sets and registers is forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RNNLAB_DATA", str(tmp_path))
+    data_sets = dict(DATA_SETS)
+    yield
+    DATA_SETS.clear()
+    DATA_SETS.update(data_sets)
+
+
+def test_howto_runs(folder: None) -> None:
     blocks = re.findall(r"^```pycon\n(.*?)^```$", HOWTO, flags=re.DOTALL | re.MULTILINE)
     examples = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "data.md", "data.md", 0)
     report: list[str] = []

@@ -1,17 +1,20 @@
 """What holds for every task on a data set: scores, chance, populations, repeated passes, real networks, bad input."""
 
+import gc
 import math
+import pickle
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from rnnlab import RnnlabError, architecture
+from rnnlab import architecture
 from rnnlab.engine.model import Model
 from rnnlab.errors import TaskError
 from rnnlab.tasks.data_baselines import BASELINES
@@ -204,7 +207,7 @@ def test_steps_that_do_not_count_have_no_gradient(small: AbstractDataTask) -> No
         assert torch.equal(touched, batch.weights > 0)
 
 
-def test_network_of_the_tasks_sizes_runs_and_learns(small: AbstractDataTask) -> None:
+def test_network_of_the_tasks_sizes_runs_and_has_gradients(small: AbstractDataTask) -> None:
     sizes = {"input_size": small.input_size, "output_size": small.output_size, "units": 4}
     network = architecture("sh:gru", **sizes, encoding=small.encoding)
     model = Model(network, generator=torch.Generator().manual_seed(0), population=2)
@@ -257,101 +260,46 @@ def test_every_default_task_has_a_baseline() -> None:
     assert set(BASELINES) == {kind.name for kind in KINDS}
 
 
-def test_damaged_file_is_not_cached(tmp_path: Path, monkeypatch) -> None:
-    """The same task fails, then works once the file is mended, then needs the file no more."""
-    monkeypatch.setenv("RNNLAB_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    register_data_set(save_data_set(tmp_path, "torn-ptb", ptb_files(num_lines=61)))
-    path = tmp_path / "ptb.test.txt.gz"
-    whole = path.read_bytes()
-    task = PennTreebankCharacters(data="torn-ptb")
-    try:
-        for wrong in (whole[:-20], b"", whole[:40] + b"?" + whole[41:]):
-            path.write_bytes(wrong)
-            with pytest.raises(TaskError, match=r"ptb\.test\.txt\.gz is .*copy it again"):
-                task.num_sequences("train")
-        path.write_bytes(whole)
-        (text,) = task.tensors("test", "cpu")
-        path.write_bytes(b"")
-        assert torch.equal(task.tensors("test", "cpu")[0], text)
-    finally:
-        del DATA_SETS["torn-ptb"]
+def test_tensors_live_as_long_as_their_task_and_do_not_travel(small: AbstractDataTask) -> None:
+    """A recorded CUDA graph goes on reading them, whatever other tasks have read since."""
+    found = {split: small.tensors(split, "cpu") for split in SPLITS}
+    for length in range(20, 40):
+        PennTreebankCharacters(data="small-ptb", length=length).tensors("test", "cpu")
+    for split in SPLITS:
+        again = small.tensors(split, "cpu")
+        assert all(one is other for one, other in zip(found[split], again, strict=True))
+    copy = pickle.loads(pickle.dumps(small))
+    assert copy == small
+    assert not copy.kept
+    assert same(next(iter(copy.batches("test", 3))), next(iter(small.batches("test", 3))))
+
+
+def test_equal_tasks_share_what_was_read_but_do_not_hold_each_other(small_data: dict[str, DataSet]) -> None:
+    task, equal = (PennTreebankCharacters(data="small-ptb", length=13) for _ in range(2))
+    (text,) = task.tensors("test", "cpu")
+    assert equal.tensors("test", "cpu")[0] is text
+    first = weakref.ref(task)
+    del task
+    gc.collect()
+    assert first() is None  # with all that it kept on a GPU
 
 
 def test_data_set_of_the_same_name_is_another(tmp_path: Path, monkeypatch) -> None:
     """Kept tensors belong to checksums, not to names."""
     monkeypatch.setenv("RNNLAB_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    lengths: list[int] = []
-    for num_lines in (30, 50):
-        register_data_set(save_data_set(tmp_path, "changing", ptb_files(num_lines)))
-        lengths.append(len(PennTreebankCharacters(data="changing").tensors("train", "cpu")[0]))
-        del DATA_SETS["changing"]
-    assert lengths[0] < lengths[1]
+    monkeypatch.setitem(DATA_SETS, "changing", save_data_set(tmp_path, "changing", ptb_files(30)))
+    task = PennTreebankCharacters(data="changing")
+    before = len(task.tensors("train", "cpu")[0])
+    monkeypatch.setitem(DATA_SETS, "changing", save_data_set(tmp_path, "changing", ptb_files(50)))
+    for other in (task, PennTreebankCharacters(data="changing")):
+        assert len(other.tensors("train", "cpu")[0]) > before
 
 
 def test_name_of_a_data_set_cannot_be_taken_twice(small_data: dict[str, DataSet]) -> None:
     register_data_set(small_data["small-ptb"])
     with pytest.raises(TaskError, match="there is another data set small-ptb already"):
         register_data_set(replace(small_data["small-ptb"], files=()))
-
-
-@dataclass(frozen=True)
-class Wrong:
-    build: Callable[[], AbstractDataTask]
-    message: str
-
-
-WRONG = {
-    "data": Wrong(lambda: SequentialMnist(data="cifar"), "there is no data set 'cifar'; known: mnist, penn-treebank"),
-    "number": Wrong(lambda: Text8Zhang(length=0), "length must be an integer of at least 1, got 0"),
-    "validation": Wrong(lambda: SequentialMnist(num_validation=0), "num_validation must be an integer of at least 1"),
-    "seed": Wrong(lambda: PermutedMnist(seed=2**32), "seed must be below 2**32"),
-    "spaces": Wrong(lambda: PennTreebankCharacters(spaces="none"), "spaces is after-every-word or between-words"),
-    "words": Wrong(lambda: PennTreebankWords(num_words=1), "num_words must be an integer of at least 2"),
-    "warm-up": Wrong(lambda: Text8Collins(length=13), "a warm-up of 13 steps leaves none of 13 to count"),
-    "windows": Wrong(lambda: Text8Collins(num_evaluation=50), "num_evaluation must be an integer of at least 51"),
-    "phrases": Wrong(lambda: Sentiment(phrases="yes"), "phrases is True or False, got 'yes'"),
-    "music": Wrong(lambda: Nottingham(length=1.5), "length must be an integer of at least 1, got 1.5"),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-def test_wrong_arguments_are_refused(wrong: Wrong) -> None:
-    with pytest.raises(RnnlabError) as caught:
-        wrong.build()
-    assert wrong.message in str(caught.value)
-
-
-UNFIT = {
-    "no training images": Wrong(
-        lambda: SequentialMnist(data="small-mnist", num_validation=40), "num_validation must be below 40"
-    ),
-    "no training text": Wrong(
-        lambda: Text8Zhang(data="small-text8", num_evaluation=1500), "num_evaluation 1,500 leaves nothing to train on"
-    ),
-    "foreign characters": Wrong(
-        lambda: Text8Zhang(data="small-sst-text", num_evaluation=50), "is none of its 27 characters"
-    ),
-    "too many words": Wrong(lambda: PennTreebankWords(data="small-ptb"), "num_words is at most"),
-    "too many words of sentences": Wrong(lambda: Sentiment(data="small-sst"), "num_words is at most 20"),
-    "sentences too long": Wrong(
-        lambda: Sentiment(data="small-sst", num_words=12, length=3), "length must be at least 9, the words of the"
-    ),
-}
-
-
-@pytest.mark.parametrize("unfit", UNFIT.values(), ids=UNFIT)
-def test_arguments_that_do_not_fit_the_files_are_refused(
-    unfit: Wrong, small_data: dict[str, DataSet], tmp_path: Path
-) -> None:
-    register_data_set(save_data_set(tmp_path / "small", "small-sst-text", {"capital.txt": b"a capital A" * 30}))
-    try:
-        with pytest.raises(TaskError) as caught:
-            unfit.build().num_sequences("train")
-    finally:
-        del DATA_SETS["small-sst-text"]
-    assert unfit.message in str(caught.value)
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, 2.0])
@@ -393,3 +341,20 @@ def test_gpu_makes_the_same_batches_and_never_waits(small: AbstractDataTask) -> 
         assert drawn.inputs.is_cuda
     assert small.tensors("train", "cuda")[0] is small.tensors("train", "cuda:0")[0]
     assert all(torch.isfinite(value) for value in results)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", [name for name in SMALL if name not in STREAMS])
+def test_recorded_batches_outlive_what_other_tasks_read(name: str, small_data: dict[str, DataSet]) -> None:
+    task, source = SMALL[name](), torch.Generator("cuda").manual_seed(5)
+    expected = [task.sample(4, generator=source) for _ in range(2)]
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(source)
+    with torch.cuda.graph(graph):
+        recorded = task.sample(4, generator=source)
+    others = [PennTreebankCharacters(data="small-ptb", length=length) for length in range(20, 40)]
+    assert all(other.tensors("train", "cuda") for other in others)
+    source.manual_seed(5)
+    for batch in expected:
+        graph.replay()
+        assert same(recorded, batch)

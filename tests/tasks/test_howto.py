@@ -51,7 +51,13 @@ def test_own_task_keeps_the_contract() -> None:
     contract.check_members_are_apart(parity, batch, 3)
 
 
-def test_links_lead_somewhere() -> None:
+@pytest.mark.parametrize("page", sorted(PAGE.parent.glob("*.md")), ids=lambda page: page.name)
+def test_links_lead_to_pages(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
+def test_named_files_exist() -> None:
     root = PAGE.parents[2]
     for path in re.findall(r"`((?:rnnlab|tests)/[\w/.]+)`", PAGE.read_text()):
         assert (root / path).exists(), path

@@ -32,6 +32,11 @@ def test_every_entry_leads_to_a_task_of_that_name(entry) -> None:
     assert entry.data_set == getattr(kind, "data", None)
 
 
+def test_only_what_pascanu_et_al_used_is_cited_as_theirs() -> None:
+    theirs = {name for name, entry in TASKS.items() if "Pascanu" in entry.citation}
+    assert theirs == {"nottingham", "jsb-chorales", "musedata", "ptb-characters", "ptb-words"}  # P12
+
+
 def test_name_and_arguments_make_a_task() -> None:
     assert task("adding", length=200) == Adding(length=200)
     assert task("capacity", num_samples=[10, 20]) == Capacity(num_samples=(10, 20))

@@ -11,7 +11,7 @@ from rnnlab.tasks.copying import Copying
 from rnnlab.tasks.example import Curve, Example, Grid, Symbols, plain_example
 from rnnlab.tasks.figure import height_of, pieces, width_of
 from rnnlab.tasks.registry import TASKS
-from rnnlab.tasks.show import description, number_text, summary, task_table
+from rnnlab.tasks.show import description, number_text, score_line, summary, task_table
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.tasks.terminal import LABEL_WIDTH, terminal_lines
 from tests.tasks.generated_tasks import ALL
@@ -75,6 +75,42 @@ def test_pictures_are_shades_or_half_blocks() -> None:
     assert [line[LABEL_WIDTH:] for line in shades[3:5]] == ["  ▒▒", "▒▒██"]
     binary = lines(Example("x", (Grid("g", np.array([[0, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1]])),), ""))
     assert [line[LABEL_WIDTH:] for line in binary[3:5]] == [" ▀▄█", "▀  ▀"]
+
+
+def test_pictures_say_what_their_shades_mean() -> None:
+    assert "g           2 rows, 1 columns: time; blank is -1.5, █ is 2" in lines(
+        Example("x", (Grid("g", np.array([[-1.5], [2.0]])),), "")
+    )
+    assert "g           1 rows, 2 columns: pixels" in lines(
+        Example("x", (Grid("g", np.array([[0, 1]]), "pixels"),), "")
+    )
+
+
+def test_rows_of_pictures_have_their_names_and_blocks_their_steps() -> None:
+    notes = Grid("g", np.array([[1, 0] * 5, [0] * 10, [1] * 10]), row_names=("C5", "B4", "A#4"))
+    assert lines(Example("x", (notes,), ""), LABEL_WIDTH + 8)[2:10] == [
+        "g           3 rows, 10 columns: time",
+        "steps       1 to 8",
+        "C5          ▀ ▀ ▀ ▀ ",
+        "A#4         ▀▀▀▀▀▀▀▀",
+        "",
+        "steps       9 to 10",
+        "C5          ▀ ",
+        "A#4         ▀▀",
+    ]
+    with pytest.raises(TaskError, match="2 names for a grid of 3 rows"):
+        Grid("g", np.zeros((3, 1)), row_names=("a", "b"))
+
+
+def test_units_are_said_once() -> None:
+    beginnings = {
+        "jsb-chorales": "nats_per_step, lower is better: chance 11.06 (",
+        "text8-zhang": "bits_per_character_first74, lower is better: chance 4.119 (",
+        "capacity": "mutual_information in bits, higher is better: chance 0 (",
+        "parentheses": "cross_entropy in nats over all streams, lower is better: chance 18.21 (",
+    }
+    for name, beginning in beginnings.items():
+        assert score_line(task(name).scores[0]).startswith(beginning)
 
 
 def test_tall_pictures_are_cut_and_say_so() -> None:
@@ -177,7 +213,7 @@ def test_description_holds_everything_for_a_program() -> None:
 
 
 def test_summary_says_how_training_is_fed() -> None:
-    assert "training    drawn from 100000 sequences" in summary(task("adding"))
+    assert "training    drawn at random; a pass has 100,000 sequences" in summary(task("adding"))
     assert "training    fresh sequences without end" in summary(task("parentheses"))
     assert "2 inputs, 1 output, 100 steps, batches of 50" in summary(task("adding"))
     assert "--num-samples 3,5 --num-inputs 32 --length 5 --input-once false --seed 0" in summary(
@@ -227,6 +263,18 @@ def test_words_are_drawn_as_prose(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'rnnlab[figures]'")
     Example("x", (Symbols("in", ("there", "is") * 60),), "done").save(tmp_path / "x.svg")
     assert "there is there is" in (tmp_path / "x.svg").read_text()
+
+
+@pytest.mark.figures
+def test_rows_of_drawn_pictures_have_names_and_colours_a_meaning(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'rnnlab[figures]'")
+    names = tuple(f"row {number}" for number in range(40))
+    signed = Grid("g", np.linspace(-1, 1, 80).reshape(40, 2), row_names=names)
+    Example("x", (signed,), "done").save(tmp_path / "x.svg")
+    drawn = (tmp_path / "x.svg").read_text()
+    assert "answer: done" in drawn
+    assert "time; red is above 0, blue below" in drawn
+    assert [name for name in names if f">{name}<" in drawn] == list(names[::3])
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

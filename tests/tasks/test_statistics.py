@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import linprog
 from torch import Tensor
 
 from rnnlab.tasks.adding import Adding
@@ -16,9 +17,10 @@ from rnnlab.tasks.memory import Memory
 from rnnlab.tasks.parentheses import Parentheses
 from rnnlab.tasks.rcf import RandomFunction
 from rnnlab.tasks.recall import Recall
+from rnnlab.tasks.task import SPLITS
 from tests.tasks import twins
 from tests.tasks.answers import entropy, one_hot
-from tests.tasks.contract import generator
+from tests.tasks.contract import assert_same, generator
 
 
 def assert_shares(values: Tensor, shares: dict[int, float]) -> None:
@@ -135,7 +137,14 @@ def test_chance_levels_of_arithmetic_are_those_of_all_sums() -> None:
     ) / sum(totals)
     assert task.scores[0].chance == pytest.approx(everywhere, rel=0.01)
     assert task.scores[1].chance == pytest.approx(answer, rel=0.01)
-    assert task.scores[2].chance == pytest.approx(Counter(line.strip() for line in lines)["0"] / len(lines))
+
+
+@pytest.mark.parametrize("largest", [1, 5, 9, 12, 30, 64, 99, 120])
+def test_chance_of_a_right_sum_is_that_of_the_commonest_target(largest: int) -> None:
+    task = Arithmetic(largest=largest, compute_steps=2, length=20)
+    numbers = range(-largest, largest + 1)
+    lines = Counter(twins.arithmetic(task, a, b, 2)[1] for a in numbers for b in numbers)
+    assert task.scores[2].chance == pytest.approx(max(lines.values()) / lines.total())
 
 
 def test_chance_levels_of_arithmetic_do_not_depend_on_compute_steps() -> None:
@@ -189,7 +198,7 @@ def test_mutual_information_is_equation_22(right: int) -> None:
 
 
 def test_mutual_information_is_of_the_whole_set_of_each_member() -> None:
-    task = Capacity(num_samples=(40, 10), num_inputs=6)
+    task = Capacity(num_samples=(40, 10), num_inputs=12)
     labels = task.samples()[1]
     is_wrong = torch.zeros(2, 40, dtype=torch.bool)
     is_wrong[0, :4] = True  # 36 of 40
@@ -205,6 +214,48 @@ def test_mutual_information_is_of_the_whole_set_of_each_member() -> None:
     assert scores["mutual_information"].tolist() == pytest.approx(bits)
     assert scores["accuracy"].tolist() == pytest.approx([0.9, 0.9])
     assert task.scores[0].best == (40.0, 10.0)
+
+
+def test_best_score_of_capacity_is_claimed_only_where_vectors_are_distinct() -> None:
+    # 40 vectors of 5 bits cannot all be different, and labels of the same vector may contradict each other
+    assert [score.best for score in Capacity(num_samples=40, num_inputs=5).scores] == [None, None, None]
+    assert [score.best for score in Capacity(num_samples=(40, 8), num_inputs=11).scores] == [(40.0, 8.0), 1.0, 0.0]
+
+
+def stored_bits(num_samples: int, num_inputs: int) -> float:
+    """What the best threshold unit gets of the capacity task, if it can learn all labels at all; 0 otherwise."""
+    task = Capacity(num_samples=num_samples, num_inputs=num_inputs, length=1)
+    (batch,) = task.batches("train", num_samples)
+    inputs = np.hstack((batch.inputs[:, 0].numpy(), np.ones((num_samples, 1))))
+    signs = 2 * batch.targets.numpy()[:, None] - 1
+    free = [(None, None)] * (num_inputs + 1)
+    found = linprog(np.zeros(num_inputs + 1), A_ub=-signs * inputs, b_ub=-np.ones(num_samples), bounds=free)
+    if not found.success:
+        return 0.0
+    outputs = torch.from_numpy(inputs @ found.x)[:, None, None]
+    return task.finish(task.tally(outputs, batch))["mutual_information"].item()
+
+
+def test_perceptron_stores_almost_two_bits_a_parameter() -> None:
+    # C45: Cover's theorem, a threshold unit of n parameters learns up to about 2 n labels, and no more
+    num_parameters = 120
+    for bits_a_parameter in (0.5, 1.0, 1.7):
+        num_samples = int(bits_a_parameter * num_parameters)
+        assert stored_bits(num_samples, num_parameters - 1) == pytest.approx(num_samples)
+    assert stored_bits(int(2.3 * num_parameters), num_parameters - 1) == 0
+
+
+@pytest.mark.parametrize("task", [Capacity(num_samples=30), RandomFunction(num_samples=30)], ids=str)
+def test_what_is_learned_by_heart_is_judged_on_the_training_set(task: Capacity | RandomFunction) -> None:
+    # C44: nobody could predict other random labels
+    train, validation, test = (next(task.batches(split, 30)) for split in SPLITS)
+    assert_same(train, validation)
+    assert_same(train, test)
+    drawn = task.sample(100, generator=generator())
+    assert drawn.weights is not None
+    is_drawn = drawn.weights > 0
+    assert torch.equal(drawn.inputs[is_drawn], train.inputs)
+    assert torch.equal(drawn.targets[is_drawn], train.targets)
 
 
 def test_smaller_sets_begin_larger_ones() -> None:

@@ -208,6 +208,15 @@ def test_example_shows_what_is_read_and_wanted(small_data: dict[str, DataSet]) -
     read, wanted = ("".join(row.symbols) for row in example.rows)
     assert read[1:] == wanted[:-1]
     assert read.replace("·", " ").replace("↵", "\n") == text_of(task, "train")[:30]
+    assert not example.rows[1].marked
+    assert example.answer == "the next symbol at every step; all steps count"
+
+
+def test_example_marks_what_counts_after_a_warm_up(small_data: dict[str, DataSet]) -> None:
+    task = Text8Collins(data="small-text8", num_evaluation=300, length=9, warm_up=4)
+    example = task.example(next(iter(task.batches("train", 2))))
+    assert example.rows[1].marked == {4, 5, 6, 7, 8}
+    assert example.answer == "the next symbol at every step; steps 5 to 9 count"
 
 
 def test_foreign_bytes_are_named() -> None:
