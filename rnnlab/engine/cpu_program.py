@@ -10,7 +10,7 @@ from rnnlab.engine.cell_program import Outputs
 from rnnlab.engine.native.elementwise import Kernel, compile_kernel
 from rnnlab.engine.native.runtime import Runtime, runtime
 from rnnlab.engine.native.target import host
-from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes
+from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, state_parts, token_inputs
 from rnnlab.engine.plan import Plan
 from rnnlab.graph.elements import NodeKey
 
@@ -48,11 +48,7 @@ class CpuProgram:
     @cached_property
     def state(self) -> dict[Part, int]:
         """Every part that is computed or given, and its width."""
-        found: dict[Part, int] = {}
-        for node in self.architecture.nodes:
-            for part in self.architecture.cell(node.key).state if node.kind == "hidden" else ("",):
-                found[node.name, part] = node.units
-        return found
+        return state_parts(self.architecture)
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -62,7 +58,7 @@ class CpuProgram:
     @cached_property
     def tokens(self) -> frozenset[str]:
         """The inputs that are integers."""
-        return frozenset(node.name for node in self.architecture.nodes if node.encoding == "tokens")
+        return token_inputs(self.architecture)
 
     def reads_tokens(self, product: Product) -> bool:
         """Whether what an edge multiplies are integers, which take rows of its matrix."""

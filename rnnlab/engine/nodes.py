@@ -66,6 +66,31 @@ class NodeCode(NamedTuple):
         """The dense edge whose value a +RNN node also uses unchanged."""
         return next(product for product in self.products if product.edge is self.depth)
 
+    def edge_read(self, name: str) -> tuple[EdgeSpec, str]:
+        """The edge, and the part that it brings, of a state that the formulas take as it is, by its name in them."""
+        kind, _, rest = name.partition(" ")
+        if kind == "carried":
+            part, _, number = rest.rpartition(" ")
+            return self.carries[int(number)], part
+        if kind == "identity":
+            return self.identities[int(rest)], self.identities[int(rest)].port or ""
+        assert kind == "depth", name
+        return self.depth_product.edge, self.depth_product.part[1]
+
+
+def state_parts(architecture: Architecture) -> dict[Part, int]:
+    """Every part that is computed or given, and its width."""
+    return {
+        (node.name, part): node.units
+        for node in architecture.nodes
+        for part in (architecture.cell(node.key).state if node.kind == "hidden" else ("",))
+    }
+
+
+def token_inputs(architecture: Architecture) -> frozenset[str]:
+    """The inputs that are integers."""
+    return frozenset(node.name for node in architecture.nodes if node.encoding == "tokens")
+
 
 def choices(architecture: Architecture, nonlinearity: Sequence[str] | None) -> dict[NodeKey, Any]:
     """For each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1]."""

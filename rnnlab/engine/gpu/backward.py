@@ -215,19 +215,9 @@ class GpuBackward:
 
     def _gathered(self, code: NodeCode, name: str) -> Tensor | None:
         """Where a gradient is added up; None where nobody asks for it."""
-        kind, _, rest = name.removeprefix("d ").partition(" ")
-        match kind:
-            case "carried":
-                part, _, number = rest.rpartition(" ")
-                edge = code.carries[int(number)]
-            case "identity":
-                edge = code.identities[int(rest)]
-                part = edge.port or ""
-            case _:
-                assert kind == "depth", name
-                if code.depth_product.has_projection:
-                    return self._dprojected_at(code.depth_product)
-                edge, part = code.depth_product.edge, code.depth_product.part[1]
+        if name == "d depth" and code.depth_product.has_projection:
+            return self._dprojected_at(code.depth_product)
+        edge, part = code.edge_read(name.removeprefix("d "))
         full = (edge.source[0], part)
         return self._gradient_at(full, edge.delay, code.key) if full in self.wanted else None
 

@@ -1,4 +1,4 @@
-"""Text of kernels made into functions: written to a file, for Triton reads a kernel's source from where it lies."""
+"""Text of Triton kernels made into functions: written to a file, for Triton reads a source from where it lies."""
 
 import hashlib
 import importlib.util
@@ -20,7 +20,7 @@ class KernelText(NamedTuple):
 
     source: str
     arguments: tuple[Argument, ...]
-    num_stages: int  # how many steps of its product loops are on their way at a time
+    num_stages: int  # in Triton, how many steps of its product loops are on their way at a time
     num_warps: int  # of 32 threads each
 
 

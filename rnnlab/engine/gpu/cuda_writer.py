@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from importlib import resources
 from typing import NamedTuple
 
-from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.layout import Arithmetic, padded
 from rnnlab.engine.nodes import NodeCode, Part
@@ -125,7 +124,7 @@ class CudaWriter:
             case "depth" if code.depth_product.has_projection:
                 return self.per_time("projected", code.depth_product.edge, width, 4)
             case _:
-                edge, part = edge_read(code, name)
+                edge, part = code.edge_read(name)
                 return self.value((edge.source[0], part), edge.delay)
 
     def kernel(self, library: str, constants: Mapping[str, int], bounds: str, head: str) -> KernelText:
@@ -154,15 +153,3 @@ class CudaWriter:
             1,
             constants["WARPS"],
         )
-
-
-def edge_read(code: NodeCode, name: str) -> tuple[EdgeSpec, str]:
-    """The edge, and the part that it brings, of a state that a node's formulas take as it is, by its name in them."""
-    kind, _, rest = name.partition(" ")
-    if kind == "carried":
-        part, _, number = rest.rpartition(" ")
-        return code.carries[int(number)], part
-    if kind == "identity":
-        return code.identities[int(rest)], code.identities[int(rest)].port or ""
-    assert kind == "depth", name
-    return code.depth_product.edge, code.depth_product.part[1]

@@ -104,20 +104,9 @@ class _Node:
     def _gathered(self, name: str) -> Place | None:
         """Where a gradient is added up; None where nobody asks for it."""
         writer, code = self.writer, self.code
-        kind, _, rest = name.removeprefix("d ").partition(" ")
-        match kind:
-            case "carried":
-                part, _, number = rest.rpartition(" ")
-                edge = code.carries[int(number)]
-            case "identity":
-                edge = code.identities[int(rest)]
-                part = edge.port or ""
-            case _:
-                assert kind == "depth", name
-                product = code.depth_product
-                if product.has_projection:
-                    return writer.per_time("dprojected", product.edge, self.width)
-                edge, part = product.edge, product.part[1]
+        if name == "d depth" and code.depth_product.has_projection:
+            return writer.per_time("dprojected", code.depth_product.edge, self.width)
+        edge, part = code.edge_read(name.removeprefix("d "))
         if (edge.source[0], part) not in self.wanted:
             return None
         return writer.edge_source(edge, part, "dvalues")

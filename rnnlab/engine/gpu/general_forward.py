@@ -140,14 +140,10 @@ def operand(writer: Writer, code: NodeCode, name: str) -> Place:
             if code.gate_is_state:
                 return writer.value((code.key[0], code.first_part), 0)
             return writer.gates(code).at(code.program.gates.index(rest) * width, width)
-        case "carried":
-            part, _, number = rest.rpartition(" ")
-            return writer.edge_source(code.carries[int(number)], part)
         case "depth":
             return writer.source(code, code.depth_product)
-        case "identity":
-            edge = code.identities[int(rest)]
-            return writer.edge_source(edge, edge.port or "")
+        case "carried" | "identity":
+            return writer.edge_source(*code.edge_read(name))
         case "reset":
             return writer.per_time("reset", code.key, width)
         case _:

@@ -120,15 +120,11 @@ def operands(arrays: GpuArrays, code: NodeCode, *, is_done: bool = False) -> Cal
             case "bias":
                 start = code.program.gates.index(rest) * width
                 return arrays.bias(code.bias, code, code.num_gates)[:, None, None, start : start + width]
-            case "carried":
-                part, _, number = rest.rpartition(" ")
-                edge = code.carries[int(number)]
-                return arrays.value((edge.source[0], part), edge.delay, code.key)
             case "depth":
                 return arrays.source(code.depth_product)
-            case "identity":
-                edge = code.identities[int(rest)]
-                return arrays.value((edge.source[0], edge.port or ""), edge.delay, code.key)
+            case "carried" | "identity":
+                edge, part = code.edge_read(name)
+                return arrays.value((edge.source[0], part), edge.delay, code.key)
             case "reset":
                 return arrays.resets[code.key][:, :times]
             case _:

@@ -21,7 +21,7 @@ from rnnlab.engine.gpu.spread_backward import spread_backward
 from rnnlab.engine.gpu.spread_forward import spread_forward
 from rnnlab.engine.gpu.spread_node import SpreadWriter
 from rnnlab.engine.gpu.writer import Writer
-from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes
+from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, state_parts, token_inputs
 from rnnlab.engine.plan import Component, Plan
 from rnnlab.graph.elements import NodeKey
 
@@ -83,11 +83,7 @@ class GpuProgram:
     @cached_property
     def state(self) -> dict[Part, int]:
         """Every part that is computed or given, and its width."""
-        found: dict[Part, int] = {}
-        for node in self.architecture.nodes:
-            for part in self.architecture.cell(node.key).state if node.kind == "hidden" else ("",):
-                found[node.name, part] = node.units
-        return found
+        return state_parts(self.architecture)
 
     @cached_property
     def widths(self) -> dict[Part, int]:
@@ -97,7 +93,7 @@ class GpuProgram:
     @cached_property
     def tokens(self) -> frozenset[str]:
         """The inputs that are integers."""
-        return frozenset(node.name for node in self.architecture.nodes if node.encoding == "tokens")
+        return token_inputs(self.architecture)
 
     @cached_property
     def _carried(self) -> set[Part]:

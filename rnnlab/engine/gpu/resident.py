@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
-from rnnlab.engine.gpu.cuda_writer import TYPES, CudaWriter, Rows, edge_read
+from rnnlab.engine.gpu.cuda_writer import TYPES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import Arithmetic, padded
@@ -80,7 +80,7 @@ def taken_over(code: NodeCode) -> dict[str, EdgeSpec]:
         for name in names_read(outputs):
             is_projected = name == "depth" and code.depth_product.has_projection
             if name.startswith(("carried ", "identity ", "depth")) and not is_projected:
-                found[name] = edge_read(code, name)[0]
+                found[name] = code.edge_read(name)[0]
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rnnlab.architecture.expressions import Expression
 from rnnlab.engine.gpu.compiled import Argument, KernelText
-from rnnlab.engine.gpu.cuda_writer import Rows, edge_read
+from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.resident import SUM, Layout, Reader, ResidentWriter
@@ -133,7 +133,7 @@ class _Backward:
         """What a step reads: gates, and its own state; what lies one step before it is read as the state there."""
         writer, code = self.writer, self.code
         read = names_read(code.program.backward)
-        parts = dict.fromkeys(edge_read(code, name)[1] for name in read if writer.is_previous(name))
+        parts = dict.fromkeys(code.edge_read(name)[1] for name in read if writer.is_previous(name))
         parts |= dict.fromkeys(name.removeprefix("state ") for name in read if name.startswith("state "))
         parts |= {code.first_part: None} if code.gate_is_state else {}
         values = [writer.value((code.key[0], part), writer.step, time=time) for part in parts]

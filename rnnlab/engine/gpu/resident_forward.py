@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rnnlab.engine.gpu.compiled import Argument, KernelText
-from rnnlab.engine.gpu.cuda_writer import TYPES, edge_read
+from rnnlab.engine.gpu.cuda_writer import TYPES
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.resident import SUM, Layout, ResidentWriter, taken_over
 from rnnlab.engine.gpu.spread import late_gates
@@ -72,7 +72,7 @@ class _Forward:
         """What came before the first step: in registers what is taken over, in shared memory what is multiplied."""
         writer, name = self.writer, self.code.key[0]
         names = [each for each in taken_over(self.code) if writer.is_previous(each)]
-        parts = list(dict.fromkeys(edge_read(self.code, each)[1] for each in names))
+        parts = list(dict.fromkeys(self.code.edge_read(each)[1] for each in names))
         self.previous = {part: f"previous{number}" for number, part in enumerate(parts)}
         for variable in self.previous.values():
             writer.add(f"float {variable}[M][N][4];")
@@ -129,7 +129,7 @@ class _Forward:
         inputs: dict[str, str] = {}
         for name in names_read(self.outputs[number]):
             if writer.is_previous(name):
-                inputs[name] = f"{self.previous[edge_read(self.code, name)[1]]}{SUM}"
+                inputs[name] = f"{self.previous[self.code.edge_read(name)[1]]}{SUM}"
             elif name in self.kept and number == 1:
                 inputs[name] = f"{self.kept[name]}{SUM}"
             elif name.startswith(("carried ", "identity ", "depth")):

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import KernelText
-from rnnlab.engine.gpu.cuda_writer import edge_read
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.spread import Segment, gathering_parts, late_gates
@@ -39,7 +38,7 @@ def passed_by(code: NodeCode) -> list[Passed]:
     names = [name for name in names if name.startswith(("carried ", "identity ", "depth"))]
     if code.depth is not None and code.depth_product.has_projection:
         names = [name for name in names if name != "depth"]
-    return [Passed(code, name, *edge_read(code, name)) for name in names]
+    return [Passed(code, name, *code.edge_read(name)) for name in names]
 
 
 def spread_backward(writer: SpreadWriter, wanted: frozenset[Part], given: frozenset[Part]) -> KernelText:

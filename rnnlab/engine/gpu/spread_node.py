@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import KernelText
-from rnnlab.engine.gpu.cuda_writer import CudaWriter, Rows, edge_read
+from rnnlab.engine.gpu.cuda_writer import CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.spread import (
@@ -320,4 +320,4 @@ class SpreadNode:
 
     def edge_of(self, name: str) -> tuple[EdgeSpec, str]:
         """The edge, and the part that it brings, of a state that formulas take as it is."""
-        return edge_read(self.code, name)
+        return self.code.edge_read(name)

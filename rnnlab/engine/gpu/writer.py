@@ -1,4 +1,4 @@
-"""Text of a kernel in the making: lines, arrays it is given, tiles it loads and stores.
+"""Text of a Triton kernel in the making: lines, arrays it is given, tiles it loads and stores.
 
 Every kernel has one program for each member and tile of its batch. A tile is [ROWS, columns]: some sequences of one
 member at one time. Names in the text: `member`, `T`, `B`; `rows`, the sequences of the tile, and `live`, which of them
@@ -231,11 +231,8 @@ class Writer:
         mask = f", mask={self.masks['columns']}, other=0.0" if "columns" in self.masks else ""
         return f"tl.broadcast_to(tl.load({array} + columns{mask})[None, :], (ROWS, {size}))"
 
-    def text(self, num_stages: int | None = None, num_warps: int = 8) -> KernelText:
-        """The whole kernel; without a number of stages its product loops have as many as fit.
-
-        Eight warps are two groups of four that share a product of the matrix units.
-        """
+    def text(self) -> KernelText:
+        """The whole kernel; as many steps of its product loops are on their way as fit."""
         numbers = ("T", "B", "num_moments")
         arguments = ", ".join((*self.arguments.values(), *numbers, "ROWS: tl.constexpr"))
         return KernelText(
@@ -246,6 +243,6 @@ class Writer:
             "    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)\n"
             "    live = rows < B\n" + "".join(f"    {line}\n" for line in self.starts) + "\n".join(self.lines) + "\n",
             tuple(self.arguments),
-            num_stages or max(1, min(4, int(0.88 * self.shared_bytes) // self.stage_bytes)),
-            num_warps,
+            max(1, min(4, int(0.88 * self.shared_bytes) // self.stage_bytes)),
+            8,  # two groups of four, which share a product of the matrix units
         )
