@@ -21,8 +21,9 @@ demo: $(VENV)/installed ## measure and draw every architecture of the catalogue,
 	$(BIN)/python docs/make_gallery.py demo
 	@echo "pictures of all of them: demo/gallery.md"
 
-test: $(VENV)/installed ## run the tests
+test: $(VENV)/installed ## run the tests; Triton's interpreter runs GPU kernels on the CPU
 	$(BIN)/python -m pytest
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/engine/gpu/test_population.py
 
 lint: $(VENV)/installed ## ruff and pyright
 	$(BIN)/ruff check .

@@ -1,6 +1,9 @@
-"""Runs the reference and a fast path on the same numbers, and raises where they differ."""
+"""Runs the reference and fast paths on the same numbers, and raises where they differ.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+The CPU path is imported only where it is used: a machine with a GPU need not have its compiler.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
@@ -10,7 +13,6 @@ import torch
 from torch import Tensor
 
 from rnnlab import Architecture
-from rnnlab.engine import cpu_pass
 from rnnlab.engine.model import Model
 from rnnlab.engine.state import State
 
@@ -45,8 +47,23 @@ class DifferenceError(AssertionError):
     """A result that is not what the reference says; the message names it."""
 
 
+class Way(NamedTuple):
+    """How a model is run: on which path, in which dtype, where, and how the gpu path multiplies."""
+
+    path: str
+    dtype: torch.dtype
+    device: str = "cpu"
+    precision: str = "float32"
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.precision if self.path.startswith('gpu') else self.dtype}"
+
+
+REFERENCE = Way("reference", torch.float64)
+
+
 class Case(NamedTuple):
-    """The numbers of a comparison, all of them float32 numbers, whatever their dtype."""
+    """The numbers of a comparison, all of them float32 numbers, whatever their dtype, on the CPU."""
 
     architecture: Architecture
     parameters: dict[str, Tensor]
@@ -58,52 +75,27 @@ class Case(NamedTuple):
     state: State | None
 
 
-def compare(
-    architecture: Architecture,
-    *,
-    num_steps: int,
-    population: int | None = None,
-    batch_size: int = 2,
-    nonlinearity: Sequence[str] | None = None,
-    steps_before: int = 0,
-    loss: tuple[str, ...] = ("outputs", "state"),
-    dtypes: Sequence[torch.dtype] = tuple(TOLERANCES),
-    seed: int = 0,
-) -> None:
-    """Check that the fast path computes what the reference does: outputs, final state, every gradient.
+def compare(architecture: Architecture, *, dtypes: Sequence[torch.dtype] = tuple(TOLERANCES), **numbers: Any) -> None:
+    """Check that the CPU path computes what the reference does: outputs, final state, every gradient.
 
     Args:
         architecture: the network.
-        num_steps: T.
-        population: P, or None for a single network.
-        batch_size: B.
-        nonlinearity: one for each member, in place of what the cells say.
-        steps_before: how many steps came before; their state is passed in and its gradient compared.
-        loss: what the loss depends on.
         dtypes: of the fast path; the reference always runs in float64.
-        seed: of all random numbers.
+        numbers: as `make_case` takes them.
 
     Raises:
         DifferenceError: naming the first result that differs.
     """
-    case = make_case(
-        architecture,
-        num_steps=num_steps,
-        population=population,
-        batch_size=batch_size,
-        nonlinearity=nonlinearity,
-        steps_before=steps_before,
-        loss=loss,
-        seed=seed,
-    )
-    reference = run(case, "reference", torch.float64)
-    for dtype in dtypes:
-        # a small batch has its outer products made for all times at once; every second comparison goes without
-        few_rows = 0 if (dtype == torch.float64) == (seed % 2 == 0) else cpu_pass.FEW_ROWS
-        with poisoned_memory(), mock.patch.object(cpu_pass, "FEW_ROWS", few_rows):
-            leave_nan_behind(case, dtype)
-            fast = run(case, "cpu", dtype)
-        check_equal(fast, reference, TOLERANCES[dtype], f"{dtype}")
+    compare_ways(make_case(architecture, **numbers), {Way("cpu", dtype): TOLERANCES[dtype] for dtype in dtypes})
+
+
+def compare_ways(case: Case, ways: Mapping[Way, Tolerance]) -> None:
+    """Check that each of some ways to run a case gives what the reference does; raises as `compare`."""
+    wanted = run(case, REFERENCE)
+    for way, tolerance in ways.items():
+        with poisoned_memory():
+            found = run_on_cpu_path(case, way) if way.path == "cpu" else run(case, way)
+        check_equal(found, wanted, tolerance, str(way))
 
 
 def make_case(
@@ -117,7 +109,18 @@ def make_case(
     loss: tuple[str, ...] = ("outputs", "state"),
     seed: int = 0,
 ) -> Case:
-    """Random numbers for an architecture; matrices shrink what they multiply, so that errors do not grow with time."""
+    """Random numbers for an architecture; matrices shrink what they multiply, so that errors do not grow with time.
+
+    Args:
+        architecture: the network.
+        num_steps: T.
+        population: P, or None for a single network.
+        batch_size: B.
+        nonlinearity: one for each member, in place of what the cells say.
+        steps_before: how many steps came before; their state is passed in and its gradient compared.
+        loss: what the loss depends on.
+        seed: of all random numbers.
+    """
     generator = torch.Generator().manual_seed(seed)
     num_members = population or 1
     parameters: dict[str, Tensor] = {}
@@ -138,7 +141,7 @@ def make_case(
     if steps_before:
         before = {name: value[:, :, :steps_before] for name, value in whole.items()}
         with torch.no_grad():
-            _, state = build(case, "reference", torch.float32)(_as_model_wants(before, population))
+            _, state = build(case, Way("reference", torch.float32))(_as_model_wants(before, population))
         case = case._replace(state=state)
     return case
 
@@ -158,24 +161,20 @@ def random_inputs(
     return inputs
 
 
-def build(case: Case, path: str, dtype: torch.dtype) -> Model:
+def build(case: Case, way: Way) -> Model:
     """A model with the parameters of a case."""
     model = Model(
         case.architecture,
         generator=torch.Generator().manual_seed(0),
         population=case.population,
         nonlinearity=case.nonlinearity,
-        path=path,
-    ).to(dtype)
-    set_parameters(model, case.parameters)
-    return model
-
-
-def set_parameters(model: Model, values: Mapping[str, Tensor]) -> None:
-    """Put numbers, by the names of the architecture and with P in front, into a model."""
+        path=way.path,
+        precision=way.precision,
+    ).to(way.device, way.dtype)
     with torch.no_grad():
-        for spec in model.architecture.parameters:
-            parameter(model, spec.name).copy_(values[spec.name])
+        for name, value in case.parameters.items():
+            parameter(model, name).copy_(value)
+    return model
 
 
 def parameter(model: Model, name: str) -> Tensor:
@@ -183,13 +182,13 @@ def parameter(model: Model, name: str) -> Tensor:
     return model.arrays[name.replace(".", "\N{ONE DOT LEADER}")]
 
 
-def run(case: Case, path: str, dtype: torch.dtype) -> Results:
-    """Forward and backward of a case on one path, in one dtype."""
-    model = build(case, path, dtype)
-    inputs = {name: _leaf(value, dtype) for name, value in case.inputs.items()}
+def run(case: Case, way: Way) -> Results:
+    """Forward and backward of a case."""
+    model = build(case, way)
+    inputs = {name: _leaf(value, way) for name, value in case.inputs.items()}
     state = case.state
     if state is not None:
-        state = State(state.step, {part: _leaf(value, dtype) for part, value in state.values.items()})
+        state = State(state.step, {part: _leaf(value, way) for part, value in state.values.items()})
     y, new_state = model(_as_model_wants(inputs, case.population), state)
     results = {"outputs": y, **_named("state", new_state.values)}
     seen = [value for name, value in results.items() if name.split(" ")[0] in case.loss]
@@ -201,16 +200,32 @@ def run(case: Case, path: str, dtype: torch.dtype) -> Results:
     if state is not None:
         given = {part: _gradient(value) for part, value in state.values.items() if value.requires_grad}
         results |= _named("gradient of state", given)
-    return {name: value.detach() for name, value in results.items()}
+    return {name: value.detach().cpu() for name, value in results.items()}
+
+
+def run_on_cpu_path(case: Case, way: Way) -> Results:
+    """The same where two things of the CPU path could hide an error: arrays that it keeps, and its small batches."""
+    from rnnlab.engine import cpu_pass
+
+    # a small batch has its outer products made for all times at once; every second comparison goes without
+    few_rows = 0 if (way.dtype == torch.float64) == (case.weights % 2 == 1) else cpu_pass.FEW_ROWS
+    with mock.patch.object(cpu_pass, "FEW_ROWS", few_rows):
+        leave_nan_behind(case, way)
+        return run(case, way)
+
+
+def leave_nan_behind(case: Case, way: Way) -> None:
+    """Run the case with NaN for every parameter: arrays that a path keeps and uses again then hold NaN as well."""
+    poisoned = {name: torch.full_like(value, torch.nan) for name, value in case.parameters.items()}
+    with np.errstate(all="ignore"):
+        run(case._replace(parameters=poisoned), way)
 
 
 def random_loss(values: Sequence[Tensor], seed: int) -> Tensor:
     """The sum of all numbers, each with a random weight of its own, so that no two gradients cancel by chance."""
     generator = torch.Generator().manual_seed(seed)
-    return sum(
-        ((value * torch.randn(value.shape, generator=generator).to(value.dtype)).sum() for value in values),
-        start=torch.zeros(()),
-    )
+    weights = [torch.randn(value.shape, generator=generator).to(value) for value in values]
+    return torch.stack([(value * weight).sum() for value, weight in zip(values, weights, strict=True)]).sum()
 
 
 def check_equal(found: Results, wanted: Results, tolerance: Tolerance, where: str) -> None:
@@ -230,7 +245,7 @@ def check_equal(found: Results, wanted: Results, tolerance: Tolerance, where: st
 
 
 @contextmanager
-def poisoned_memory() -> Iterator[None]:
+def poisoned_memory() -> Generator[None]:
     """New arrays that nobody has written to hold NaN, or for integers a number that is no index."""
     numpy_names, torch_names = ("empty", "empty_like"), ("empty", "empty_like", "empty_strided")
     patches = [mock.patch.object(np, name, _poisoned_array(getattr(np, name))) for name in numpy_names]
@@ -243,13 +258,6 @@ def poisoned_memory() -> Iterator[None]:
     finally:
         for patch in reversed(patches):
             patch.stop()
-
-
-def leave_nan_behind(case: Case, dtype: torch.dtype) -> None:
-    """Run the case with NaN for every parameter: arrays that a path keeps and uses again then hold NaN as well."""
-    poisoned = {name: torch.full_like(value, torch.nan) for name, value in case.parameters.items()}
-    with np.errstate(all="ignore"):
-        run(case._replace(parameters=poisoned), "cpu", dtype)
 
 
 def _poisoned_array(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -281,11 +289,11 @@ def _named(what: str, values: Mapping[Any, Tensor]) -> Results:
     return {f"{what} {' '.join(key) if isinstance(key, tuple) else key}": value for key, value in values.items()}
 
 
-def _leaf(value: Tensor, dtype: torch.dtype) -> Tensor:
+def _leaf(value: Tensor, way: Way) -> Tensor:
     """A tensor of its own, which gathers a gradient if it is not of integers."""
     if not value.dtype.is_floating_point:
-        return value.clone()
-    return value.detach().to(dtype, copy=True).requires_grad_()
+        return value.to(way.device, copy=True)
+    return value.detach().to(way.device, way.dtype, copy=True).requires_grad_()
 
 
 def _gradient(tensor: Tensor) -> Tensor:

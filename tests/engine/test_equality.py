@@ -7,25 +7,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rnnlab import (
-    CATALOGUE,
-    CELLS,
-    Architecture,
-    ArchitectureError,
-    Cell,
-    EdgeSpec,
-    NodeSpec,
-    architecture,
-    relu,
-    sigmoid,
-    tanh,
-)
+from rnnlab import CELLS, Architecture, ArchitectureError, EdgeSpec, NodeSpec, architecture
 from rnnlab.engine.model import Model
 from rnnlab.engine.native import runtime
 from tests.engine.comparison import (
     TOLERANCES,
     Case,
     Results,
+    Way,
     build,
     check_equal,
     compare,
@@ -34,30 +23,13 @@ from tests.engine.comparison import (
     poisoned_memory,
     random_loss,
 )
+from tests.engine.networks import MIXED, catalogue, numbers_in_turn, own_cell
 from tests.engine.strategies import architectures
 
 NUM_STEPS = (1, 63, 65)
 TURNS = (1, 63, 4, 1, 65, 4)  # the reference takes its time over long sequences
-MIXED = ("tanh", "relu", "tanh")
 SIZES = {"input_size": 3, "output_size": 2}
-
-
-def catalogue() -> dict[str, Architecture]:
-    """Every network of the catalogue with every cell that it takes, those that are the same once."""
-    found: dict[Architecture, str] = {}
-    for name in (name for family in CATALOGUE for name in family.examples):
-        if name == "fig1a":  # its outputs take turns; test_model holds its error
-            continue
-        for cell in CELLS:
-            try:
-                made = architecture(name, cell, **SIZES, units=5)
-            except ArchitectureError:  # a cell that this graph cannot hold; tests of the catalogue say which
-                continue
-            found.setdefault(made, f"{name}:{cell}")
-    return {label: made for made, label in found.items()}
-
-
-NETWORKS = catalogue()
+NETWORKS = catalogue(units=5)
 
 
 @pytest.mark.parametrize("label", NETWORKS)
@@ -67,15 +39,7 @@ def test_two_steps_agree(label: str) -> None:
 
 @pytest.mark.parametrize(("number", "label"), list(enumerate(NETWORKS)), ids=NETWORKS)
 def test_other_lengths_and_populations_agree(number: int, label: str) -> None:
-    """T in turn, every second pair with a population whose members differ in their nonlinearity."""
-    is_population = number % 4 < 2
-    compare(
-        NETWORKS[label],
-        num_steps=TURNS[number % len(TURNS)],
-        population=3 if is_population else None,
-        nonlinearity=MIXED if is_population else None,
-        batch_size=3 if number % 5 else 1,
-    )
+    compare(NETWORKS[label], **numbers_in_turn(number, TURNS))
 
 
 @pytest.mark.parametrize("num_steps", NUM_STEPS)
@@ -182,7 +146,7 @@ def test_random_networks_can_be_cut_anywhere(network: Architecture, cuts: list[i
 
 def in_parts(case: Case, path: str, dtype: torch.dtype, cuts: list[int]) -> Results:
     """A case run piece by piece, gradients through the states between them included."""
-    model: Model = build(case, path, dtype)
+    model: Model = build(case, Way(path, dtype))
     inputs = {
         name: value[0].to(dtype).requires_grad_() if value.dtype.is_floating_point else value[0]
         for name, value in case.inputs.items()
@@ -209,14 +173,7 @@ def in_parts(case: Case, path: str, dtype: torch.dtype, cuts: list[int]) -> Resu
 
 def test_a_cell_of_ones_own_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten lines declare a cell, and both paths run it."""
-
-    def update(gates, carried):
-        keep = sigmoid(gates.k + 2 * carried.m)
-        memory = keep * carried.m - relu(gates.v) * (1 - keep) + 0.5
-        return {"h": tanh(memory * gates.k) + gates.v, "m": memory}
-
-    cell = Cell("own", gates=("k", "v", "unused"), update=update, state=("h", "m"), carries=("m",), gate_bias=("k",))
-    monkeypatch.setitem(CELLS, "own", cell)
+    monkeypatch.setitem(CELLS, "own", own_cell())
     for name in ("sh", "td", "skip-3", "mongia-d"):
         compare(architecture(name, "own", **SIZES, units=3), num_steps=6, population=3)
 

@@ -34,5 +34,5 @@ def test_gradients_of_torch_func_equal_autograd() -> None:
 def test_fast_path_says_what_to_use_instead(path: str) -> None:
     model, x = make(NAME, path=path), random(2, 5, 3)
     stacked = {name: value.detach()[None] for name, value in model.named_parameters()}
-    with pytest.raises(ModelError, match="cpu path does not run inside torch.func: make the model with path='ref"):
+    with pytest.raises(ModelError, match=r"cpu path does not run inside torch\.func: make the model with path='ref"):
         vmap(lambda parameters: functional_call(model, parameters, (x,))[0])(stacked)

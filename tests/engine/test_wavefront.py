@@ -8,11 +8,12 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rnnlab import CATALOGUE, CELLS, Architecture, ArchitectureError, CyclicGraph, EdgeSpec, NodeSpec, architecture
+from rnnlab import Architecture, CyclicGraph, EdgeSpec, NodeSpec, architecture
 from rnnlab.engine.groups import Order, groups
 from rnnlab.engine.model import Model
 from rnnlab.engine.plan import Plan, plan
-from tests.engine.comparison import TOLERANCES, Case, Results, check_equal, make_case, run
+from tests.engine.comparison import REFERENCE, TOLERANCES, Case, Results, check_equal, make_case, run
+from tests.engine.networks import catalogue
 from tests.engine.strategies import architectures
 
 SIZES = {"input_size": 3, "output_size": 2, "units": 3}
@@ -161,27 +162,16 @@ def run_with(order: Plan, case: Case, monkeypatch: pytest.MonkeyPatch) -> Result
 
     with monkeypatch.context() as patches:
         patches.setattr(Model, "plan", property(found))
-        results = run(case, "reference", torch.float64)
+        results = run(case, REFERENCE)
     assert asked  # the model took the plan from here
     return results
 
 
-def catalogue() -> dict[str, Architecture]:
-    """The networks of the catalogue whose wavefront differs, with cells of every make."""
-    found: dict[str, Architecture] = {}
-    for name, cell in product((name for family in CATALOGUE for name in family.examples), CELLS):
-        if name == "fig1a" or cell not in ("tanh", "gru", "lstm-edges", "intersection"):
-            continue
-        try:
-            made = architecture(name, cell, **SIZES)
-        except ArchitectureError:  # a cell that this graph cannot hold
-            continue
-        if plan(made).components != plan(made, order="wavefront").components:
-            found[f"{name}:{cell}"] = made
-    return found
-
-
-NETWORKS = catalogue()
+NETWORKS = {
+    label: made
+    for label, made in catalogue(("tanh", "gru", "lstm-edges", "intersection"), units=3).items()
+    if plan(made).components != plan(made, order="wavefront").components
+}
 
 
 def test_catalogue_has_networks_with_a_wavefront() -> None:

@@ -1,6 +1,7 @@
 """The GPU path as one operation of torch's autograd."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -62,8 +63,9 @@ class _GpuFunction(torch.autograd.Function):
         parameters, inputs, parts = names.split([tensor.detach() for tensor in tensors])
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
         by_time = {key: _time_first(value) for key, value in inputs.items()}
-        run = GpuArrays(program, parameters, by_time, state, first_step)
-        forward(run)
+        with _on(tensors[0].device):
+            run = GpuArrays(program, parameters, by_time, state, first_step)
+            forward(run)
         found = [*run.outputs().values(), *run.final_state(keep_all=keep_all).values()]
         results = tuple(_as_result(value) for value in found)
         if any(ctx.needs_input_grad):
@@ -81,8 +83,6 @@ class _GpuFunction(torch.autograd.Function):
         if not hasattr(ctx, "run"):
             raise ModelError("the gpu path runs backward once: for retain_graph make the model with path='reference'")
         run: GpuArrays = ctx.run
-        if run.device.type == "cuda":
-            enter_device(run.device.index or 0)
         names: _Names = ctx.names
         del ctx.run  # its arrays are large, and a second backward pass would find them changed
         outputs, final = run.outputs(), run.final_state()
@@ -91,16 +91,28 @@ class _GpuFunction(torch.autograd.Function):
         dfinal = {part: g for part, g in zip(final, arrived[len(outputs) :], strict=True) if g is not None}
         first = 4 + len(names.parameters)
         with_inputs = any(ctx.needs_input_grad[first : first + len(names.inputs)])
-        way_back = GpuBackward(run, with_inputs=with_inputs)
-        dparameters = way_back.backward(doutputs, dfinal)
-        dinputs = way_back.input_gradients() if with_inputs else {}
-        dstate = way_back.state_gradients() if names.parts else {}
+        with _on(run.device):
+            way_back = GpuBackward(run, with_inputs=with_inputs)
+            dparameters = way_back.backward(doutputs, dfinal)
+            dinputs = way_back.input_gradients() if with_inputs else {}
+            dstate = way_back.state_gradients() if names.parts else {}
         return (
             *(None, None, None, None),
             *(dparameters.get(name) for name in names.parameters),
             *(_time_first(dinputs[name]) if name in dinputs else None for name in names.inputs),
             *(_time_first(dstate[part]) if part in dstate else None for part in names.parts),
         )
+
+
+@contextmanager
+def _on(device: torch.device) -> Generator[None]:
+    """Inside, kernels are launched on a device; Triton's interpreter has none."""
+    if device.type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        enter_device(device.index or 0)
+        yield
 
 
 def _time_first(array: Tensor) -> Tensor:

@@ -46,15 +46,18 @@ def is_interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-@lru_cache(maxsize=1)
 def shared_memory() -> int:
-    """Bytes that a program may have of a multiprocessor's own memory."""
+    """Bytes that a program may have of a multiprocessor's own memory, on the device at hand."""
     if not torch.cuda.is_available():
         return 232_448  # Hopper's, for the interpreter
-    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).shared_memory_per_block_optin)
+    return _shared_memory(torch.cuda.current_device())
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=16)
+def _shared_memory(device: int) -> int:
+    return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)
+
+
 def runs_cuda() -> bool:
     """Whether kernels in CUDA C++ run here: they need matrix units and copies of compute capability 8.0."""
     return not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (8, 0)
@@ -77,7 +80,7 @@ class GpuProgram:
         self.codes = node_codes(plan, choices)
         self._kernels: dict[Any, Any] = {}
         self._tilings: dict[Any, tuple[Tiling, Tiling] | str] = {}
-        self._moments: dict[Any, Tensor] = {}
+        self._moments: dict[Any, Tensor] = {}  # small, and kept: recorded CUDA graphs may read them
         self._is_relu: dict[Any, Tensor] = {}
 
     @cached_property
@@ -205,7 +208,7 @@ class GpuProgram:
 
     def tilings(self, number: int, sizes: tuple[int, int], processors: int) -> tuple[Tiling, Tiling] | str:
         """How a component is cut up forward and backward, for so many members and sequences, or why it cannot be."""
-        key = (number, sizes, processors)
+        key = (number, sizes, processors, shared_memory())
         if key not in self._tilings:
             spread = self.spread(number)
             passes = [
@@ -285,8 +288,6 @@ class GpuProgram:
         """The moments of a component, in the order in which they run: number of the node in it, and time."""
         key = (number, num_steps, first_step % self.architecture.period, device, backward)
         if key not in self._moments:
-            if len(self._moments) > 100:  # sequences of ever new lengths
-                self._moments.clear()
             component = self.plan.components[number]
             place = {code.key: place for place, code in enumerate(self.codes_of(component))}
             slots = self.plan.moments(component, num_steps, first_step)

@@ -1,163 +1,125 @@
 """The gpu path computes what the reference does: outputs, final state and every gradient.
 
 On a machine with a GPU the kernels run there; without one Triton's interpreter runs them where it is installed and
-asked for (TRITON_INTERPRET=1), and otherwise the tests are skipped.
+asked for (TRITON_INTERPRET=1, as `make test` does), and otherwise the tests are skipped. The interpreter runs the
+general kernels only: those of single nodes are in CUDA C++ (test_cuda_texts).
 """
 
-import os
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rnnlab import CATALOGUE, CELLS, Architecture, ArchitectureError, Cell, architecture, relu, sigmoid, tanh
-from tests.engine.gpu.checks import TOLERANCES, DifferenceError, compare
+from rnnlab import CELLS, Architecture, architecture
+from rnnlab.engine.model import Model
+from tests.engine.comparison import DifferenceError
+from tests.engine.gpu.checks import DEVICE, IS_INTERPRETED, TOLERANCES, BreakKernels, compare
+from tests.engine.networks import by_graph, catalogue, numbers_in_turn, own_cell
 from tests.engine.strategies import architectures
 
-IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if IS_INTERPRETED else "cuda"
 pytestmark = [
     pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed"),
     pytest.mark.skipif(
         not IS_INTERPRETED and not torch.cuda.is_available(),
         reason="no GPU; TRITON_INTERPRET=1 runs the kernels in Triton's interpreter",
     ),
-    pytest.mark.skipif(
-        IS_INTERPRETED and tuple(map(int, np.__version__.split(".")[:2])) >= (2, 4),
-        reason="Triton's interpreter takes arrays of one number for numbers, which numpy 2.4 refuses",
-    ),
-    pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning"),  # the same, before 2.4
+    # Triton 3.6's interpreter takes arrays of one number for numbers
+    pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning"),
 ]
 
-MIXED = ("tanh", "relu", "tanh")
+no_bf16 = pytest.mark.skipif(IS_INTERPRETED, reason="Triton's interpreter multiplies the bits of bf16 numbers")
+PRECISIONS = [pytest.param(each, marks=no_bf16 if each == "bf16" else ()) for each in TOLERANCES]
 SIZES = {"input_size": 3, "output_size": 2}
 SMOOTH = ("sh:tanh", "sh:lstm", "td:gru", "sh:gru", "sh:mgu", "skip-3:ugrnn", "st:gru-cudnn", "mongia-d:lstm")
 CONTINUED = ("td:lstm", "skip-3:gru", "mongia-d:lstm", "special-4:ugrnn", "section45-2-3:lstm-edges", "sh:tanh")
+NETWORKS = catalogue(units=5)
+IN_TURN = [labels[number % len(labels)] for number, labels in enumerate(by_graph(NETWORKS).values())]
+# the interpreter is slow: every graph with one cell only, short sequences, few random networks
+CHOSEN = IN_TURN if IS_INTERPRETED else list(NETWORKS)
 TURNS = (1, 2, 5) if IS_INTERPRETED else (1, 63, 4, 65)
+some_examples = settings(max_examples=15) if IS_INTERPRETED else settings()
 
 
-def catalogue() -> dict[str, Architecture]:
-    """Every network of the catalogue with every cell that it takes, those that are the same once."""
-    found: dict[Architecture, str] = {}
-    for name in (name for family in CATALOGUE for name in family.examples):
-        if name == "fig1a":  # its outputs take turns, which a model refuses
-            continue
-        for cell in CELLS:
-            try:
-                made = architecture(name, cell, **SIZES, units=5)
-            except ArchitectureError:  # a cell that this graph cannot hold; tests of the catalogue say which
-                continue
-            found.setdefault(made, f"{name}:{cell}")
-    return {label: made for made, label in found.items()}
+def test_one_cell_for_each_graph_leaves_none_out() -> None:
+    assert {label.partition(":")[2] for label in IN_TURN} == set(CELLS)
 
 
-NETWORKS = catalogue()
-
-
-@pytest.mark.parametrize(("number", "label"), list(enumerate(NETWORKS)), ids=NETWORKS)
+@pytest.mark.parametrize(("number", "label"), list(enumerate(CHOSEN)), ids=CHOSEN)
 def test_catalogue_agrees(number: int, label: str) -> None:
-    """T in turn, every second pair with a population whose members differ in their nonlinearity."""
-    is_population = number % 4 < 2
-    compare(
-        NETWORKS[label],
-        device=DEVICE,
-        num_steps=TURNS[number % len(TURNS)],
-        population=3 if is_population else None,
-        nonlinearity=MIXED if is_population else None,
-        batch_size=3 if number % 5 else 1,
-    )
+    compare(NETWORKS[label], **numbers_in_turn(number, TURNS))
 
 
 @pytest.mark.parametrize("units", [1, 16, 17, 70])
 @pytest.mark.parametrize("cell", CELLS)
 def test_odd_widths_and_batches_agree(cell: str, units: int) -> None:
     network = architecture("st", cell, **SIZES, units=units)
-    compare(network, device=DEVICE, num_steps=3, population=2, batch_size=19 if units == 17 else 3)
+    compare(network, num_steps=3, population=2, batch_size=19 if units == 17 else 3)
 
 
-@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_precisions_agree(name: str, precision: str) -> None:
-    if IS_INTERPRETED and precision == "bf16":
-        pytest.skip("Triton's interpreter multiplies the bits of bf16 numbers")
     """Without relu, whose slope jumps where rounding errors reach; one width on the chip, one streamed."""
     for units in (20,) if IS_INTERPRETED else (20, 150):
         network = architecture(name, **SIZES, units=units)
-        compare(network, device=DEVICE, num_steps=6, population=3, batch_size=19, precisions=[precision])
+        compare(network, num_steps=6, population=3, batch_size=19, precisions=[precision])
 
 
 @pytest.mark.parametrize("name", CONTINUED)
 @pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (2, 1), (7, 5)])
 def test_continued_sequences_agree(name: str, steps_before: int, num_steps: int) -> None:
     network = architecture(name, **SIZES, units=3)
-    compare(network, device=DEVICE, num_steps=num_steps, steps_before=steps_before, population=3)
+    compare(network, num_steps=num_steps, steps_before=steps_before, population=3)
 
 
 @pytest.mark.parametrize("name", ["sh:lstm", "deep-input:tanh", "mongia-c:gru", "stack-2:intersection"])
 def test_tokens_agree(name: str) -> None:
     network = architecture(name, input_size=11, output_size=2, units=3, encoding="tokens")
-    compare(network, device=DEVICE, num_steps=5, population=3)
+    compare(network, num_steps=5, population=3)
 
 
+@some_examples
 @given(architectures(smooth=True), st.integers(1, 7), st.sampled_from([None, 1, 3]), st.integers(0, 999))
 def test_random_networks_agree(network: Architecture, num_steps: int, population: int | None, seed: int) -> None:
-    compare(network, device=DEVICE, num_steps=num_steps, population=population, seed=seed)
+    compare(network, num_steps=num_steps, population=population, seed=seed)
 
 
+@some_examples
 @given(architectures(can_stream=True, smooth=True), st.integers(1, 5), st.integers(1, 5), st.integers(0, 999))
 def test_random_networks_continue_alike(network: Architecture, before: int, after: int, seed: int) -> None:
-    compare(network, device=DEVICE, num_steps=after, steps_before=before, seed=seed)
+    compare(network, num_steps=after, steps_before=before, seed=seed)
 
 
 def test_a_cell_of_ones_own_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    def update(gates, carried):
-        keep = sigmoid(gates.k + 2 * carried.m)
-        memory = keep * carried.m - relu(gates.v) * (1 - keep) + 0.5
-        return {"h": tanh(memory * gates.k) + gates.v, "m": memory}
-
-    cell = Cell("own", gates=("k", "v", "unused"), update=update, state=("h", "m"), carries=("m",), gate_bias=("k",))
-    monkeypatch.setitem(CELLS, "own", cell)
+    monkeypatch.setitem(CELLS, "own", own_cell())
     for name in ("sh", "td", "mongia-d"):
-        compare(architecture(name, "own", **SIZES, units=3), device=DEVICE, num_steps=6, population=3)
+        compare(architecture(name, "own", **SIZES, units=3), num_steps=6, population=3)
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    ("name", "old", "new"),
+    ("name", "old", "new", "shows_in"),
     [
-        ("sh:lstm", "sigmoid(", "tanh("),  # a gate with another nonlinearity
-        ("sh:tanh", "time + 0", "time + 1"),  # a state of another time
-        ("td:gru", " + i0", " - i0"),  # a sign
+        ("sh:lstm", "sigmoid(", "tanh(", "outputs"),  # gates with another nonlinearity
+        ("td:tanh", "time + 0", "time + 1", "outputs"),  # a state of another time
+        ("sh:tanh", "tanh_slope(", "tanh(", "gradient of"),  # another derivative
+        ("td:gru", "tanh_slope(", "tanh(", "gradient of"),
     ],
 )
-def test_a_broken_kernel_fails(monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str) -> None:
-    import rnnlab.engine.gpu.program as program
-    from rnnlab.engine import model
-
-    compiled = program.compiled
-    changed = []
-
-    def broken(source: str):
-        body = source.index("def kernel")
-        changed.append(old in source[body:])
-        return compiled(source[:body] + source[body:].replace(old, new))
-
-    model._gpu_program.cache_clear()
-    monkeypatch.setattr(program, "compiled", broken)
+def test_a_broken_kernel_fails(
+    break_kernels: BreakKernels, name: str, old: str, new: str, shows_in: str, precision: str
+) -> None:
     network = architecture(name, **SIZES, units=3)
-    for precision in ("float32", "tf32") if IS_INTERPRETED else TOLERANCES:
-        with pytest.raises(DifferenceError):
-            compare(network, device=DEVICE, num_steps=4, precisions=[precision])
-    assert any(changed)
-    model._gpu_program.cache_clear()
+    changed = break_kernels(old, new)
+    with pytest.raises(DifferenceError, match=f"gpu-population {precision}, {shows_in}"):
+        compare(network, num_steps=4, precisions=[precision], paths=["gpu-population"])
+    assert changed
 
 
 def test_a_shared_input_is_held_once_and_agrees() -> None:
     """One x for all members, its gradient the sum over them."""
-    from rnnlab.engine.model import Model
-
     network = architecture("sh:gru", **SIZES, units=4)
     found = []
     x = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(1))

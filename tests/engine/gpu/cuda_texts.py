@@ -1,0 +1,103 @@
+"""Kernels in CUDA C++ as text, made as for a GPU that need not be there."""
+
+from typing import NamedTuple
+
+import pytest
+
+from rnnlab import Architecture, ModelError
+from rnnlab.engine.gpu import cuda_driver, program
+from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.layout import batch_tile
+from rnnlab.engine.gpu.program import CudaKernel, GpuProgram
+from rnnlab.engine.nodes import Part
+
+
+class Gpu(NamedTuple):
+    """What kernels depend on of a GPU."""
+
+    architecture: str
+    num_processors: int
+    shared_bytes: int  # that a program may have of a multiprocessor's own memory
+
+
+GPUS = {
+    "A100": Gpu("sm_80", 108, 166_912),
+    "RTX 3070": Gpu("sm_86", 46, 101_376),
+    "H200": Gpu("sm_90", 132, 232_448),
+}
+
+
+class CudaText(NamedTuple):
+    """What would be compiled and loaded: stands in for `CudaFunction`."""
+
+    source: str
+    device: int
+    shared_bytes: int
+
+
+def cuda_texts(
+    architecture: Architecture,
+    precision: str,
+    gpu: Gpu,
+    *,
+    is_spread: bool,
+    sizes: tuple[int, int] = (1, 3),
+    nonlinearity: tuple[str, ...] | None = None,
+) -> list[CudaText]:
+    """The texts of all kernels in CUDA C++ that a network has on a GPU, forward and backward in turn.
+
+    Components that cannot be spread, or whose nodes are not resident, have none.
+
+    Args:
+        architecture: the network.
+        precision: how it multiplies.
+        gpu: where it would run.
+        is_spread: whether it is spread; otherwise they are those of its resident nodes.
+        sizes: members and sequences.
+        nonlinearity: of the members, where they have their own.
+    """
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(program, "CudaFunction", CudaText)
+        patches.setattr(program, "shared_memory", lambda: gpu.shared_bytes)
+        gpu_program.cache_clear()  # a program keeps the tilings of one GPU
+        made = gpu_program(architecture, nonlinearity, precision, is_spread=is_spread)
+        gpu_program.cache_clear()
+        numbers = [number for number, each in enumerate(made.plan.components) if not each.is_hoisted]
+        write = _spread if is_spread else _resident
+        return [text for number in numbers for text in write(made, number, gpu, sizes)]
+
+
+def _spread(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> list[CudaText]:
+    tilings = made.tilings(number, sizes, gpu.num_processors)
+    if isinstance(tilings, str):
+        return []
+    passes = zip(tilings, (None, _gradients(made)), strict=True)
+    return [_text_of(made.spread_kernel(number, tiling, frozenset(), each, 0)) for tiling, each in passes]
+
+
+def _resident(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> list[CudaText]:
+    if not made.is_resident(number):
+        return []
+    rows = batch_tile(*sizes, gpu.num_processors)
+    passes = (None, _gradients(made))
+    return [_text_of(made.resident_kernel(number, rows, frozenset(), each, 0)) for each in passes]
+
+
+def _gradients(made: GpuProgram) -> tuple[frozenset[Part], frozenset[Part]]:
+    """All parts gather gradients, and all have some in memory."""
+    parts = frozenset(part for part in made.state if part[0] not in made.tokens)
+    return parts, parts
+
+
+def _text_of(kernel: CudaKernel) -> CudaText:
+    assert isinstance(kernel.function, CudaText)
+    return kernel.function
+
+
+def has_nvrtc() -> bool:
+    """Whether NVRTC is installed, which needs no GPU."""
+    try:
+        cuda_driver.machine_code('extern "C" __global__ void kernel() {}', "sm_90")
+    except ModelError:
+        return False
+    return True

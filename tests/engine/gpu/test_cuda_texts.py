@@ -1,0 +1,88 @@
+"""Kernels in CUDA C++ compile, for GPUs that need not be there and in every precision."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rnnlab import CELLS, Architecture, ModelError, architecture
+from rnnlab.engine.gpu.cuda_driver import machine_code
+from rnnlab.engine.gpu.layout import PRECISIONS
+from tests.engine.gpu.cuda_texts import GPUS, CudaText, cuda_texts, has_nvrtc
+from tests.engine.models import two_inputs
+from tests.engine.networks import MIXED, both_directions, own_cell
+from tests.engine.strategies import architectures
+
+pytestmark = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed (pip install nvidia-cuda-nvrtc)")
+
+SIZES = {"input_size": 3, "output_size": 2, "units": 20}
+ONE_LAYER = {cell: architecture("sh", cell, **SIZES) for cell in CELLS if cell != "intersection"}
+BACKWARD = {f"{cell}, both directions": both_directions(cell, units=20) for cell in ("lstm", "gru-cudnn")}
+SPREAD = {
+    **ONE_LAYER,
+    "intersection, its depth input projected": architecture("st", "intersection", **SIZES),
+    "intersection of tokens": architecture("st", "intersection", encoding="tokens", **SIZES),
+    **{name: architecture(name, **SIZES) for name in ("td:gru", "stack-3:lstm", "st:lstm-edges", "dots-2:tanh")},
+    **{name: architecture(name, **SIZES) for name in ("mongia-d:lstm", "special-4:ugrnn", "hierarchical:mgu")},
+    "several inputs": two_inputs(),
+    "tokens among several inputs": two_inputs(tokens=True),
+    **BACKWARD,
+}
+
+in_every_way = pytest.mark.parametrize(
+    ("gpu", "precision"), [(gpu, precision) for gpu in ("A100", "H200") for precision in PRECISIONS]
+)
+
+
+def compile_all(texts: list[CudaText], gpu: str) -> None:
+    """Compile; a text with an error raises."""
+    assert texts
+    assert len(texts) % 2 == 0  # forward and backward
+    for text in texts:
+        image = machine_code(text.source, GPUS[gpu].architecture)
+        assert image.startswith(b"\x7fELF")
+        assert b"kernel" in image
+
+
+@in_every_way
+@pytest.mark.parametrize("label", SPREAD)
+def test_spread_kernels_compile(label: str, gpu: str, precision: str) -> None:
+    compile_all(cuda_texts(SPREAD[label], precision, GPUS[gpu], is_spread=True), gpu)
+
+
+@in_every_way
+@pytest.mark.parametrize("label", [*ONE_LAYER, *BACKWARD])
+def test_resident_kernels_compile(label: str, gpu: str, precision: str) -> None:
+    compile_all(cuda_texts(SPREAD[label], precision, GPUS[gpu], is_spread=False), gpu)
+
+
+@pytest.mark.parametrize("is_spread", [True, False])
+def test_members_with_their_own_nonlinearity_compile(is_spread: bool) -> None:
+    texts = cuda_texts(ONE_LAYER["gru"], "tf32", GPUS["H200"], is_spread=is_spread, sizes=(3, 3), nonlinearity=MIXED)
+    assert all("is_relu ?" in text.source for text in texts)
+    compile_all(texts, "H200")
+
+
+@pytest.mark.parametrize("is_spread", [True, False])
+def test_a_cell_of_ones_own_compiles(monkeypatch: pytest.MonkeyPatch, is_spread: bool) -> None:
+    monkeypatch.setitem(CELLS, "own", own_cell())
+    compile_all(cuda_texts(architecture("sh", "own", **SIZES), "float32", GPUS["A100"], is_spread=is_spread), "A100")
+
+
+def test_matrices_too_large_for_the_chip_are_streamed() -> None:
+    """A text of its own, which small networks do not show."""
+    network = architecture("sh:lstm", input_size=3, output_size=2, units=1024)
+    texts = cuda_texts(network, "float32", GPUS["A100"], is_spread=True, sizes=(1, 16))
+    assert all("Passing{" in text.source for text in texts)
+    compile_all(texts, "A100")
+
+
+@settings(max_examples=10)
+@given(architectures(), st.sampled_from(PRECISIONS), st.sampled_from(["A100", "H200"]), st.booleans())
+def test_random_networks_compile(network: Architecture, precision: str, gpu: str, is_spread: bool) -> None:
+    for text in cuda_texts(network, precision, GPUS[gpu], is_spread=is_spread):
+        assert machine_code(text.source, GPUS[gpu].architecture)
+
+
+def test_an_error_in_a_text_is_shown_in_the_compilers_words() -> None:
+    with pytest.raises(ModelError, match=r"NVRTC cannot compile a kernel for sm_90:\n.*identifier \"nothing\""):
+        machine_code('extern "C" __global__ void kernel() { nothing(); }', "sm_90")

@@ -1,0 +1,276 @@
+"""How networks are cut up to be spread over a GPU, and that those that were compute what the reference does."""
+
+import re
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from rnnlab import Architecture, ModelError, architecture
+from rnnlab.engine.gpu import program
+from rnnlab.engine.gpu.choice import Tilings, gpu_program, spread_reason
+from rnnlab.engine.gpu.layout import PRECISIONS, padded
+from rnnlab.engine.gpu.spread import CHUNK, WARPS, SpreadComponent
+from rnnlab.engine.model import Model
+from tests.engine.comparison import DifferenceError
+from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
+from tests.engine.gpu.cuda_texts import GPUS, CudaText, Gpu, cuda_texts
+from tests.engine.networks import MIXED, both_directions
+from tests.engine.strategies import architectures
+
+GRAPHS = ("sh", "st", "td", "stack-4", "skip-3", "dots-2", "section45-3-3", "mongia-d", "clockwork")
+CELLS = ("tanh", "ugrnn", "gru", "lstm", "lstm-edges")
+PROCESSORS = (16, 46, 108, 132)
+SHARED_BYTES = (49_152, 101_376, 166_912, 232_448)
+BRANCH = r"if \(worker >= \d+ && worker < \d+\)"
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU, and nothing else runs spread kernels")
+widths = st.integers(1, 100) | st.integers(100, 2048)
+sizes = st.tuples(st.sampled_from([1, 1, 2, 7]), st.integers(1, 200))
+shared_memories = st.sampled_from(SHARED_BYTES) | st.integers(SHARED_BYTES[0], SHARED_BYTES[-1])
+many_examples = settings(max_examples=max(100, settings().max_examples))  # they are cheap, and rarely at a border
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Architecture:
+    """Of the catalogue, as wide as can be, or random ones, which are narrow; or two layers of different widths."""
+    kind = draw(st.sampled_from(["catalogue", "random", "two widths"]))
+    if kind == "random":
+        return draw(architectures())
+    if kind == "two widths":
+        units = {"h1": draw(widths), "h2": draw(widths)}
+        return architecture("st", draw(st.sampled_from(CELLS[:4])), input_size=3, output_size=2, units=units)
+    name, cell = draw(st.sampled_from(GRAPHS)), draw(st.sampled_from(CELLS))
+    return architecture(name, cell, input_size=3, output_size=2, units=draw(widths))
+
+
+def components(network: Architecture, precision: str) -> list[SpreadComponent]:
+    made = gpu_program(network, None, precision, is_spread=True)
+    return [made.spread(number) for number, each in enumerate(made.plan.components) if not each.is_hoisted]
+
+
+# ------------------------------------------------------------------------------------------------------------- tilings
+
+
+@many_examples
+@given(
+    networks(),
+    st.sampled_from(PRECISIONS),
+    sizes,
+    st.sampled_from(PROCESSORS),
+    shared_memories,
+    st.booleans(),
+)
+def test_tiles_cover_every_unit_of_every_sequence_once(
+    network: Architecture, precision: str, sizes: tuple[int, int], processors: int, shared_bytes: int, backward: bool
+) -> None:
+    found = [
+        (spread, tiling)
+        for spread in components(network, precision)
+        if (tiling := spread.tiling(sizes, processors, shared_bytes, backward=backward)) is not None
+    ]
+    assume(found)
+    for spread, tiling in found:
+        for code in spread.codes:
+            first, count = spread.first_worker(code.key, tiling.units), padded(code.units) // tiling.units
+            assert count * tiling.units == padded(code.units) >= code.units
+            assert 0 <= first <= first + count <= spread.num_workers(tiling.units)
+        workers = [
+            spread.first_worker(code.key, tiling.units) + number
+            for code in spread.codes
+            for number in range(padded(code.units) // tiling.units)
+        ]
+        assert sorted(workers) == list(range(spread.num_workers(tiling.units)))
+        blocks = -(-sizes[1] // tiling.rows)
+        assert (blocks - 1) * tiling.rows < sizes[1] <= blocks * tiling.rows
+        assert tiling.num_programs == len(workers) * blocks * sizes[0] <= processors
+
+
+@many_examples
+@given(networks(), st.sampled_from(PRECISIONS), sizes, st.sampled_from(PROCESSORS), shared_memories)
+def test_texts_stay_within_programs_and_shared_memory(
+    network: Architecture, precision: str, sizes: tuple[int, int], processors: int, shared_bytes: int
+) -> None:
+    """With some shared memory, and with a byte less than what was used of it."""
+    gpu = Gpu("none", processors, shared_bytes)
+    texts = cuda_texts(network, precision, gpu, is_spread=True, sizes=sizes)
+    assume(texts)
+    smaller = gpu._replace(shared_bytes=max(text.shared_bytes for text in texts) - 1)
+    for text in texts:
+        check_workers(text, sizes, gpu)
+        check_shared_memory(text, gpu)
+    for text in cuda_texts(network, precision, smaller, is_spread=True, sizes=sizes):
+        check_shared_memory(text, smaller)
+
+
+def check_workers(text: CudaText, sizes: tuple[int, int], gpu: Gpu) -> None:
+    """Raise where the branches of nodes do not share out all programs, or there are too many of them."""
+    ((rows,),) = numbers(r"ROWS = (\d+)", text.source)
+    ends = [0]
+    for first, end in numbers(BRANCH.replace(r"\d+", r"(\d+)"), text.source):
+        assert ends[-1] == first < end
+        ends.append(end)
+    assert 0 < ends[-1] * -(-sizes[1] // rows) * sizes[0] <= gpu.num_processors
+
+
+def check_shared_memory(text: CudaText, gpu: Gpu) -> None:
+    """Raise where the numbers in a text reach beyond the memory that it is launched with, or into one another's."""
+    rows, units = numbers(r"ROWS = (\d+), UNITS = (\d+)", text.source)[0]
+    for branch in re.split(BRANCH, text.source)[1:]:
+        ((buffers,),) = numbers(r"buffers = shared \+ (\d+);", branch)
+        ((buffer_bytes,),) = numbers(r"buffer = buffers \+ warp \* (\d+);", branch)
+        end = 0
+        for start, stride, size in numbers(r"keep_columns\(\S+ \+ (\d+), (\d+), .*, UNITS, (\d+)\);", branch):
+            assert start >= end
+            assert stride >= size
+            assert stride % 16 == start % 16 == 0
+            end = start + (units - 1) * stride + size
+        assert end <= buffers
+        columns = max((place + 1 for (place,) in numbers(r"\(ROWS \+ (\d+) \* UNITS\) \* CHUNK", branch)), default=0)
+        for num_stages, stage_bytes in numbers(r"in_turn<(\d+)>\(first, last, \S+, (\d+),", branch):
+            assert num_stages >= 2
+            assert (rows + columns * units) * CHUNK <= stage_bytes
+            assert num_stages * stage_bytes <= buffer_bytes
+        for (width,) in numbers(r"leave<(\d+)>", branch):
+            assert rows * width * 4 <= buffer_bytes
+        assert buffers % 16 == buffer_bytes % 16 == 0
+        assert buffers + WARPS * buffer_bytes <= text.shared_bytes <= gpu.shared_bytes
+
+
+def numbers(pattern: str, text: str) -> list[tuple[int, ...]]:
+    """The numbers in all places of a text that fit a pattern."""
+    return [tuple(map(int, found.groups())) for found in re.finditer(pattern, text)]
+
+
+@many_examples
+@given(
+    networks(),
+    st.sampled_from(PRECISIONS),
+    sizes,
+    st.lists(st.sampled_from(PROCESSORS), min_size=2, max_size=2).map(sorted),
+    st.lists(shared_memories, min_size=2, max_size=2).map(sorted),
+    st.booleans(),
+)
+def test_a_larger_gpu_is_not_slower(
+    network: Architecture,
+    precision: str,
+    sizes: tuple[int, int],
+    processors: list[int],
+    shared_bytes: list[int],
+    backward: bool,
+) -> None:
+    for spread in components(network, precision):
+        small, large = (
+            spread.tiling(sizes, *gpu, backward=backward) for gpu in zip(processors, shared_bytes, strict=True)
+        )
+        if small is not None:
+            assert large is not None
+            assert large.microseconds <= small.microseconds
+
+
+@pytest.mark.parametrize(("units", "is_kept"), [(256, True), (2048, False)])
+def test_matrices_stay_on_the_chip_where_they_fit(units: int, is_kept: bool) -> None:
+    """2048 · 8192 numbers are more than 132 multiprocessors hold."""
+    (spread,) = components(architecture("sh:lstm", input_size=3, output_size=2, units=units), "float32")
+    for backward in (False, True):
+        tiling = spread.tiling((1, 16), 132, 232_448, backward=backward)
+        assert tiling is not None
+        assert tiling.is_kept == is_kept
+
+
+# ----------------------------------------------------------------------------------------------------------- on a GPU
+
+WIDE = {
+    "sh:lstm": architecture("sh:lstm", input_size=3, output_size=2, units=150),
+    "td:gru": architecture("td:gru", input_size=3, output_size=2, units=100),
+    "stack-4:tanh": architecture("stack-4:tanh", input_size=3, output_size=2, units=70),
+    "two widths": architecture("st:ugrnn", input_size=3, output_size=2, units={"h1": 40, "h2": 130}),
+    "skip-3:gru-cudnn": architecture("skip-3:gru-cudnn", input_size=3, output_size=2, units=130),
+    "mongia-d:lstm": architecture("mongia-d:lstm", input_size=3, output_size=2, units=64),
+    "clockwork:mgu": architecture("clockwork:mgu", input_size=3, output_size=2, units=48),
+    "both directions": both_directions("lstm", units=90),
+}
+
+
+@on_a_gpu
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("label", WIDE)
+def test_networks_of_many_programs_agree(label: str, precision: str) -> None:
+    """Several programs for each node, and for the batch, the last of which is not full."""
+    compare(WIDE[label], num_steps=9, batch_size=19, precisions=[precision], paths=["gpu-spread"])
+
+
+@on_a_gpu
+@pytest.mark.parametrize(("label", "steps_before"), [("sh:lstm", 4), ("td:gru", 1), ("both directions", 0)])
+def test_populations_of_many_programs_agree(label: str, steps_before: int) -> None:
+    numbers = {"num_steps": 5, "steps_before": steps_before, "batch_size": 5}
+    compare(WIDE[label], population=3, nonlinearity=MIXED, paths=["gpu-spread"], **numbers)
+
+
+@on_a_gpu
+def test_intersections_of_many_programs_agree() -> None:
+    """In float32 only: the slope of their relu jumps where rounding errors of less would reach."""
+    network = architecture("stack-3:intersection", input_size=3, output_size=2, units=70)
+    compare(network, num_steps=5, batch_size=19, paths=["gpu-spread"])
+
+
+@on_a_gpu
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize(("name", "shared_bytes"), [("td:gru", 101_376), ("td:tanh", 81_920)])
+@pytest.mark.usefixtures("new_programs")
+def test_streamed_matrices_agree(monkeypatch: pytest.MonkeyPatch, name: str, shared_bytes: int, precision: str) -> None:
+    """As on a GPU with so little shared memory that matrices cannot stay there."""
+    monkeypatch.setattr(program, "shared_memory", lambda: shared_bytes)
+    network = architecture(name, input_size=3, output_size=2, units=512)
+    found = spread_reason(gpu_program(network, None, precision, is_spread=True), (1, 3), torch.device("cuda"))
+    assert isinstance(found, Tilings)
+    assert not any(tiling.is_kept for tiling in found)
+    compare(network, num_steps=4, batch_size=3, precisions=[precision], paths=["gpu-spread"])
+
+
+# none of these changes what programs wait for: one that did would never end
+BROKEN = [
+    ("sh:lstm", "cell::sigmoid(", "cell::tanh(", "outputs"),  # gates with another nonlinearity
+    ("td:tanh", "time + 0) * B", "time + 1) * B", "outputs"),  # a state of another time
+    ("sh:tanh", "cell::tanh_slope(", "cell::tanh(", "gradient of"),  # another derivative
+    ("td:gru", "cell::tanh_slope(", "cell::tanh(", "gradient of"),
+    ("sh:lstm", "+= previous0[e]", "-= previous0[e]", "gradient of"),  # the sign of what is passed on
+]
+each_defect = pytest.mark.parametrize(("name", "old", "new", "shows_in"), BROKEN)
+
+
+@each_defect
+def test_a_defect_is_in_the_pass_where_it_shows(name: str, old: str, new: str, shows_in: str) -> None:
+    network = architecture(name, input_size=3, output_size=2, units=40)
+    forward, backward = cuda_texts(network, "tf32", GPUS["H200"], is_spread=True)
+    if shows_in == "outputs":
+        assert old in forward.source
+    else:
+        assert old in backward.source
+        assert old not in forward.source
+
+
+@on_a_gpu
+@pytest.mark.parametrize("precision", TOLERANCES)
+@each_defect
+def test_a_broken_kernel_fails(
+    break_kernels: BreakKernels, name: str, old: str, new: str, shows_in: str, precision: str
+) -> None:
+    network = architecture(name, input_size=3, output_size=2, units=40)
+    check = {"num_steps": 4, "precisions": [precision], "paths": ["gpu-spread"]}
+    compare(network, **check)
+    changed = break_kernels(old, new)
+    with pytest.raises(DifferenceError, match=f"gpu-spread {precision}, {shows_in}"):
+        compare(network, **check)
+    assert changed
+
+
+@on_a_gpu
+def test_a_population_that_does_not_fit_is_refused() -> None:
+    network = architecture("sh:tanh", input_size=3, output_size=2, units=4)
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
+    model = Model(network, generator=torch.Generator().manual_seed(0), population=processors + 1, path="gpu-spread")
+    message = f"cannot be spread over the GPU: it does not fit into {processors} multiprocessors at once"
+    with pytest.raises(ModelError, match=message):
+        model.cuda()(torch.zeros(1, 2, 3, device="cuda"))

@@ -1,0 +1,82 @@
+"""The networks on which every fast path is compared with the reference."""
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any
+
+from rnnlab import (
+    CATALOGUE,
+    CELLS,
+    Architecture,
+    ArchitectureError,
+    Cell,
+    EdgeSpec,
+    Expression,
+    NodeSpec,
+    architecture,
+    relu,
+    sigmoid,
+    tanh,
+)
+
+MIXED = ("tanh", "relu", "tanh")
+"""The nonlinearities of a population whose members differ in them."""
+
+
+def catalogue(cells: Iterable[str] = tuple(CELLS), *, units: int) -> dict[str, Architecture]:
+    """Every network of the catalogue with every cell that it takes, those that are the same once."""
+    names = [name for family in CATALOGUE for name in family.examples]
+    names.remove("fig1a")  # its outputs take turns; test_model holds its error
+    found: dict[Architecture, str] = {}
+    for name, cell in product(names, cells):
+        try:
+            made = architecture(name, cell, input_size=3, output_size=2, units=units)
+        except ArchitectureError:  # a cell that this graph cannot hold; tests of the catalogue say which
+            continue
+        found.setdefault(made, f"{name}:{cell}")
+    return {label: made for made, label in found.items()}
+
+
+def by_graph(labels: Iterable[str]) -> dict[str, list[str]]:
+    """The labels of networks by the name of their graph."""
+    found: dict[str, list[str]] = {}
+    for label in labels:
+        found.setdefault(label.partition(":")[0], []).append(label)
+    return found
+
+
+def numbers_in_turn(number: int, lengths: Sequence[int]) -> dict[str, Any]:
+    """The sizes of network `number`: T in turn, every second pair a population whose members differ in nonlinearity."""
+    is_population = number % 4 < 2
+    return {
+        "num_steps": lengths[number % len(lengths)],
+        "population": len(MIXED) if is_population else None,
+        "nonlinearity": MIXED if is_population else None,
+        "batch_size": 3 if number % 5 else 1,
+    }
+
+
+def own_cell() -> Cell:
+    """A cell that no catalogue has: of its two parts one is carried, and nothing reads one of its gates."""
+
+    def update(gates: Any, carried: Any) -> dict[str, Expression]:
+        keep = sigmoid(gates.k + 2 * carried.m)
+        memory = keep * carried.m - relu(gates.v) * (1 - keep) + 0.5
+        return {"h": tanh(memory * gates.k) + gates.v, "m": memory}
+
+    return Cell("own", gates=("k", "v", "unused"), update=update, state=("h", "m"), carries=("m",), gate_bias=("k",))
+
+
+def both_directions(cell: str, *, units: int) -> Architecture:
+    """A layer that reads the past and one that reads the future."""
+    carry = True if CELLS[cell].carries else None
+    nodes = [
+        NodeSpec(name="x", kind="input", units=3),
+        *(NodeSpec(name=name, kind="hidden", units=units, cell=cell) for name in "fb"),
+        NodeSpec(name="y", kind="output", units=2),
+    ]
+    edges = [EdgeSpec(source=(name, 0), target=("y", 0), delay=0) for name in "fb"]
+    for name, delay in (("f", 1), ("b", -1)):
+        edges.append(EdgeSpec(source=("x", 0), target=(name, 0), delay=0))
+        edges.append(EdgeSpec(source=(name, 0), target=(name, 0), delay=delay, carry=carry))
+    return Architecture(nodes, edges)
