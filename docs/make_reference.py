@@ -37,12 +37,16 @@ GROUPS = {
         *("TASKS", "TaskEntry", "task", "show", "Example", "AbstractTask", "AbstractGeneratedTask"),
         *("Batch", "Score", "Tally", "add_folder", "list_data"),
     ),
-    "Errors": ("RnnlabError", "GraphError", "ArchitectureError", "ModelError", "TaskError"),
+    "Training": ("train", "Hyperparameters", "load_hyperparameters", "Run", "Member", "LearningCurve", "evaluate"),
+    "Errors": (
+        *("RnnlabError", "GraphError", "ArchitectureError", "ModelError", "TaskError"),
+        *("TrainingError", "CheckpointError"),
+    ),
 }
 
 COMMANDS = (
-    *((), ("list",), ("measure",), ("draw",), ("show",)),
-    *(("data", "add"), ("data", "list"), ("bench", "cpu")),
+    *((), ("list",), ("measure",), ("draw",), ("show",), ("train",)),
+    *(("data", "add"), ("data", "list"), ("bench", "cpu"), ("bench", "train")),
 )
 
 CONSTANTS = {

@@ -33,7 +33,15 @@ from rnnlab.architecture import (
     sigmoid,
     tanh,
 )
-from rnnlab.errors import ArchitectureError, GraphError, ModelError, RnnlabError, TaskError
+from rnnlab.errors import (
+    ArchitectureError,
+    CheckpointError,
+    GraphError,
+    ModelError,
+    RnnlabError,
+    TaskError,
+    TrainingError,
+)
 from rnnlab.graph import (
     CATALOGUE,
     CyclicGraph,
@@ -77,6 +85,10 @@ if TYPE_CHECKING:
     from rnnlab.tasks.generated import AbstractGeneratedTask
     from rnnlab.tasks.show import show
     from rnnlab.tasks.task import AbstractTask, Batch, Score, Tally
+    from rnnlab.training.evaluation import evaluate
+    from rnnlab.training.hyperparameters import Hyperparameters, load_hyperparameters
+    from rnnlab.training.loop import train
+    from rnnlab.training.run import LearningCurve, Member, Run
 
 # loaded when first asked for: torch takes seconds, and the theory does without it
 _ON_DEMAND = {
@@ -85,19 +97,26 @@ _ON_DEMAND = {
     "Batch": "rnnlab.tasks.task",
     "Costs": "rnnlab.engine.costs",
     "Example": "rnnlab.tasks.example",
+    "Hyperparameters": "rnnlab.training.hyperparameters",
     "Initialisation": "rnnlab.engine.initialisation",
+    "LearningCurve": "rnnlab.training.run",
+    "Member": "rnnlab.training.run",
     "Model": "rnnlab.engine.model",
     "Plan": "rnnlab.engine.plan",
+    "Run": "rnnlab.training.run",
     "Score": "rnnlab.tasks.task",
     "State": "rnnlab.engine.state",
     "Tally": "rnnlab.tasks.task",
     "add_folder": "rnnlab.tasks.data",
     "costs": "rnnlab.engine.costs",
+    "evaluate": "rnnlab.training.evaluation",
     "from_torch": "rnnlab.engine.conversion",
     "list_data": "rnnlab.tasks.data",
+    "load_hyperparameters": "rnnlab.training.hyperparameters",
     "load_model": "rnnlab.engine.model",
     "plan": "rnnlab.engine.plan",
     "show": "rnnlab.tasks.show",
+    "train": "rnnlab.training.loop",
 }
 
 __all__ = [
@@ -111,6 +130,7 @@ __all__ = [
     "ArchitectureError",
     "Batch",
     "Cell",
+    "CheckpointError",
     "Costs",
     "CyclicGraph",
     "Directions",
@@ -121,9 +141,12 @@ __all__ = [
     "Expression",
     "Family",
     "GraphError",
+    "Hyperparameters",
     "Initialisation",
     "Layer",
+    "LearningCurve",
     "Measures",
+    "Member",
     "Model",
     "ModelError",
     "Node",
@@ -132,6 +155,7 @@ __all__ = [
     "PathLengths",
     "Plan",
     "RnnlabError",
+    "Run",
     "Score",
     "Signal",
     "Slots",
@@ -139,6 +163,7 @@ __all__ = [
     "Tally",
     "TaskEntry",
     "TaskError",
+    "TrainingError",
     "UnfoldedEdge",
     "UnfoldedGraph",
     "Witnesses",
@@ -148,6 +173,7 @@ __all__ = [
     "costs",
     "directions",
     "draw",
+    "evaluate",
     "feedforward_depth",
     "find_architecture",
     "find_connections",
@@ -157,6 +183,7 @@ __all__ = [
     "list_data",
     "load_architecture",
     "load_graph",
+    "load_hyperparameters",
     "load_model",
     "measure",
     "named_cell",
@@ -178,6 +205,7 @@ __all__ = [
     "smallest_period",
     "tanh",
     "task",
+    "train",
     "unfold",
 ]
 

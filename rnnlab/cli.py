@@ -4,10 +4,11 @@ import importlib.metadata
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +19,9 @@ from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
 from rnnlab.graph.directions import one_direction
 from rnnlab.graph.measures import Measures, measure
 from rnnlab.tasks.registry import TASKS, task, task_from_words
+
+if TYPE_CHECKING:
+    from rnnlab.bench.processes import Benchmark
 
 app = typer.Typer(
     help="A laboratory for recurrent neural networks.",
@@ -190,6 +194,86 @@ def show_command(
     print_example(example, before=summary(chosen))
 
 
+@app.command("train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def train_command(
+    context: typer.Context,
+    architecture: NameOrFile,
+    task_name: Annotated[
+        str, typer.Option("--task", metavar="TASK|FILE", help="A name that `rnnlab list tasks` shows, or a file.")
+    ],
+    population: Annotated[
+        int | None, typer.Option(help="Train so many members at once, with seeds one after another.")
+    ] = None,
+    hyperparameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hyperparameter", "-p", metavar="NAME=VALUE", help="May be given often. Commas: one for each member."
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="How many training steps; short for -p num_steps=STEPS.", show_default="10000")
+    ] = None,
+    units: Annotated[
+        int | None, typer.Option(help="The width of every hidden layer of a name.", show_default="64")
+    ] = None,
+    parameters: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="In place of units: the most parameters, as 20000 or 20k.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the batches and of the first member's initial numbers.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER.")] = "cpu",
+    precision: Annotated[str, typer.Option(help="How a GPU multiplies: float32, tf32 or bf16.")] = "float32",
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Save the run there, to go on after an interruption.")
+    ] = None,
+    save_every: Annotated[int, typer.Option(help="After how many steps it is saved.")] = 1000,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in that folder.")] = False,
+    report_every: Annotated[int, typer.Option(help="After how many steps progress is told.")] = 100,
+    tensorboard: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write curves there for TensorBoard.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the trained model to this .safetensors file.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything that happens as a line of JSON; the last is the result.")
+    ] = False,
+) -> None:
+    """Train a network, or a population of networks, on a task.
+
+    Arguments of the task follow: `rnnlab train lstm --task adding --length 200`. One that has the name of an option
+    here is written --task-NAME. Hyperparameters are those of `rnnlab.Hyperparameters`: `-p learning_rate=0.01,0.001`
+    trains two members that differ in it. Ctrl-C stops after the step it is at, saves a checkpoint and says how to go
+    on.
+    """
+    from rnnlab.training.console import run_and_show
+    from rnnlab.training.words import members_from_words, network_for, usable_device
+
+    if resume and checkpoint is None:
+        raise RnnlabError("--resume needs --checkpoint FOLDER, the folder to go on from")
+    words = [f"--{word[7:]}" if word.startswith("--task-") else word for word in context.args]
+    chosen = task_from_words(task_name, words)
+    settings = [*(hyperparameter or []), *([] if steps is None else [f"num_steps={steps}"])]
+    is_complete = run_and_show(
+        network_for(chosen, architecture, units=units, parameters=_count(parameters)),
+        chosen,
+        members_from_words(settings, population=population, seed=seed),
+        name=architecture,
+        output=output,
+        tensorboard=tensorboard,
+        as_json=as_json,
+        command=context.obj,
+        seed=seed,
+        device=usable_device(device),
+        precision=precision,
+        checkpoint=checkpoint,
+        save_every=save_every,
+        report_every=report_every,
+        resume=resume,
+    )
+    if not is_complete:
+        raise typer.Exit(130)
+
+
 @data_app.callback(invoke_without_command=True)
 def data_group(context: typer.Context) -> None:
     """Find the files of data sets, which rnnlab reads but does not bring."""
@@ -205,7 +289,8 @@ def data_add_command(
     from rnnlab.tasks.data import add_folder
 
     found = add_folder(folder)
-    print(json.dumps(found.to_json(), indent=2) if as_json else found)
+    remembered = f"{found}\n\nremembered: tasks look in {found.folders[0]} from now on"
+    print(json.dumps(found.to_json(), indent=2) if as_json else remembered)
 
 
 @data_app.command("list")
@@ -246,12 +331,63 @@ def bench_cpu_command(
     are not installed (`pip install 'rnnlab[bench]'`).
     """
     from rnnlab.bench.cpu import bench_cpu
+
+    _bench(partial(bench_cpu, threads=threads, quick=quick), output, as_json)
+
+
+@bench_app.command("train")
+def bench_train_command(
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER.")] = "cpu",
+    precision: Annotated[
+        str | None, typer.Option(help="How rnnlab multiplies on CUDA: float32, tf32 or bf16.", show_default="tf32")
+    ] = None,
+    threads: Annotated[
+        list[int] | None,
+        typer.Option(metavar="NUMBER", help="How many threads each side has; may be given twice.", show_default="2"),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small and few: shows that it works, not how fast it is.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the numbers to this JSON file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Race populations in training against the same trials one after another with torch.nn and torch.optim.
+
+    A model-step is one training step of one network: a new batch, forward, backward, clipping, Adam. Both sides start
+    from the same numbers, and the losses of their first steps must agree before they are timed.
+    """
+    from rnnlab.bench.training import bench_train
+
+    _bench(partial(bench_train, device=device, precision=precision, threads=threads, quick=quick), output, as_json)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, 130 after Ctrl-C, or 2 and one line where the input is wrong."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a sign shows ? in its place
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        status = app(args=given or ["--help"], standalone_mode=False, prog_name="rnnlab", obj=given)
+        return status if isinstance(status, int) else 0
+    except CommandLineError as error:
+        message = error.format_message()
+    except RnnlabError as error:
+        message = str(error)
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    print(f"rnnlab: {message}", file=sys.stderr)
+    return 2
+
+
+def _bench(run: "Callable[..., Benchmark]", output: Path | None, as_json: bool) -> None:
+    """Run a benchmark, show its rows as they come, and write them to a file."""
     from rnnlab.bench.display import Display, footer
 
     if output is not None and not output.parent.is_dir():
         raise RnnlabError(f"cannot write {output}: there is no folder {output.parent}")
     try:
-        found = bench_cpu(threads=threads, quick=quick, tell=Display(show_rows=not as_json))
+        found = run(tell=Display(show_rows=not as_json))
     except KeyboardInterrupt:
         print("\nstopped; nothing was written", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -262,23 +398,15 @@ def bench_cpu_command(
     found.check()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, or 2 and one line on standard error where the input is wrong."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a sign shows ? in its place
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+def _count(text: str | None) -> int | None:
+    """A number as people write it: 20000, 20k or 1.5M."""
+    if text is None:
+        return None
+    factor = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     try:
-        status = app(args=given or ["--help"], standalone_mode=False, prog_name="rnnlab")
-        return status if isinstance(status, int) else 0
-    except CommandLineError as error:
-        message = error.format_message()
-    except RnnlabError as error:
-        message = str(error)
-    except OSError as error:
-        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    print(f"rnnlab: {message}", file=sys.stderr)
-    return 2
+        return round(float(text if factor == 1 else text[:-1]) * factor)
+    except (ValueError, OverflowError):
+        raise RnnlabError(f"--parameters is a number as 20000, 20k or 1.5M, got {text!r}") from None
 
 
 def _plan(architecture: str, units: int | None = None, **sizes: int) -> tuple[dict[str, Any], str]:

@@ -23,3 +23,11 @@ class BenchError(RnnlabError):
 
 class TaskError(RnnlabError):
     """A task cannot be built or fed as asked: a wrong name, argument, batch or split."""
+
+
+class CheckpointError(RnnlabError):
+    """A checkpoint cannot be written or read, or is of another run."""
+
+
+class TrainingError(RnnlabError):
+    """Training cannot be done as asked: a wrong hyperparameter, or members that cannot be trained together."""

@@ -3,12 +3,12 @@
 import sys
 import time
 
-from rnnlab.bench.cpu import Benchmark, Progress
+from rnnlab.bench.processes import Benchmark, Progress
 from rnnlab.bench.rows import HEADER, Row
 
 
 class Display:
-    """Shows what `bench_cpu` tells: rows on standard output, progress on standard error where that is a terminal.
+    """Shows what a benchmark tells: rows on standard output, progress on standard error where that is a terminal.
 
     Args:
         show_rows: whether to print rows as they come.

@@ -12,9 +12,10 @@ class Row:
         case: what was run, with its sizes (B, T, I, H).
         peer: who ran it, too.
         threads: how many threads each side had.
-        goal: for times, the ratio to reach or pass; for memory, the one to stay under.
-        ours, theirs: the median time of a training step, or its peak memory; None where nothing was measured.
-        unit: milliseconds or megabytes.
+        goal: for speed, the ratio to reach or pass; for memory, the one to stay under.
+        ours, theirs: the median time of a training step, its peak memory, or how many training steps of single models
+            are done a second; None where nothing was measured.
+        unit: milliseconds, megabytes or model-steps a second.
         note: why there are no numbers.
         is_refused: whether there are none because the two sides compute different things.
     """
@@ -25,7 +26,7 @@ class Row:
     goal: float
     ours: float | None = None
     theirs: float | None = None
-    unit: Literal["ms", "mb"] = "ms"
+    unit: Literal["ms", "mb", "model_steps_per_second"] = "ms"
     note: str = ""
     is_refused: bool = False
 
@@ -36,6 +37,8 @@ class Row:
             return None
         if self.unit == "ms":
             return self.theirs / self.ours
+        if self.unit == "model_steps_per_second":
+            return self.ours / self.theirs
         # a peer that needs no memory at all is beaten by any amount and met by none
         return self.ours / self.theirs if self.theirs else (float("inf") if self.ours else 1.0)
 
@@ -44,7 +47,7 @@ class Row:
         """Whether the goal is reached; None where nothing was measured."""
         if self.ratio is None:
             return None
-        return self.ratio >= self.goal if self.unit == "ms" else self.ratio <= self.goal
+        return self.ratio <= self.goal if self.unit == "mb" else self.ratio >= self.goal
 
     def to_json(self) -> dict[str, Any]:
         """The row as the results file holds it."""
@@ -54,14 +57,14 @@ class Row:
         return named | measured | {"goal": self.goal, "reached": self.is_reached} | note
 
     def __str__(self) -> str:
-        start = f"{self.case:<41} {self.peer:<22} {self.threads:>7}"
+        start = f"{self.case:<46} {self.peer:<22} {self.threads:>7}"
         if self.ratio is None:
             return f"{start}  {self.note}"
-        sign, unit = ("<=", "MB") if self.unit == "mb" else (">=", "ms")
-        return (
-            f"{start} {self.ours:>9.2f} {self.theirs:>9.2f} {unit} {self.ratio:>7.2f}  {sign} {self.goal:<4g} "
-            f"{'reached' if self.is_reached else 'missed'}"
-        )
+        sign = "<=" if self.unit == "mb" else ">="
+        numbers = f"{self.ours:>9.2f} {self.theirs:>9.2f} {_SHORT[self.unit]} {self.ratio:>7.2f}"
+        return f"{start} {numbers}  {sign} {self.goal:<4g} {'reached' if self.is_reached else 'missed'}"
 
 
-HEADER = f"{'case (B, T, I, H)':<41} {'peer':<22} {'threads':>7} {'rnnlab':>9} {'peer':>9}    {'ratio':>7}  goal"
+_SHORT = {"ms": "ms", "mb": "MB", "model_steps_per_second": "/s"}
+
+HEADER = f"{'case (B, T, I, H)':<46} {'peer':<22} {'threads':>7} {'rnnlab':>9} {'peer':>9}    {'ratio':>7}  goal"

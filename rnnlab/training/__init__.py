@@ -1,0 +1,1 @@
+"""Training: hyperparameters, optimisers for each member, the one loop, divergence, early stopping, checkpoints."""

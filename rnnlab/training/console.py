@@ -1,0 +1,118 @@
+"""A run that a person watches from a terminal, or a program reads line by line."""
+
+import shlex
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rnnlab.architecture.architecture import Architecture
+from rnnlab.engine.model import Model
+from rnnlab.errors import TrainingError
+from rnnlab.tasks.task import AbstractTask
+from rnnlab.training.events import Event, Started
+from rnnlab.training.hyperparameters import Hyperparameters
+from rnnlab.training.interruption import Interruption
+from rnnlab.training.live import LiveDisplay
+from rnnlab.training.loop import train
+from rnnlab.training.progress import JsonLines, Listener, PlainLines, tell_all
+from rnnlab.training.tensorboard import TensorBoardLog
+
+
+def run_and_show(
+    architecture: Architecture,
+    task: AbstractTask,
+    hyperparameters: Hyperparameters | Sequence[Hyperparameters],
+    *,
+    name: str,
+    output: Path | None,
+    tensorboard: Path | None,
+    as_json: bool,
+    command: Sequence[str],
+    **options: Any,
+) -> bool:
+    """Train, show how it gets on and what came of it; returns whether the run came to its end.
+
+    The result goes to standard output. Progress goes to standard error, drawn in place if that is a terminal, otherwise
+    line by line; as JSON both are lines on standard output.
+
+    Args:
+        architecture, task, hyperparameters, options: as for `train`.
+        name: what the user calls the architecture.
+        output: where to write the trained model.
+        tensorboard: a folder for curves.
+        as_json: whether to write JSON.
+        command: the words of the command line, to say how to go on after an interruption.
+    """
+    if output is not None:
+        _check_writable(output)
+    how_to_resume = _how_to_resume(command, options.get("checkpoint"))
+    try:
+        with _listener(name, as_json=as_json, tensorboard=tensorboard) as report, Interruption() as interruption:
+            found = train(architecture, task, hyperparameters, report=report, stop=interruption, **options)
+    except KeyboardInterrupt:  # pressed again
+        print(f"\nstopped at once; {how_to_resume}", file=sys.stderr)
+        return False
+    run = replace(found, architecture=name)
+    if as_json:
+        JsonLines(sys.stdout).write({"event": "Result", **run.to_json()})
+    else:
+        print(run)
+    if not run.is_complete:
+        print(f"stopped; {how_to_resume}", file=sys.stderr)
+    elif output is not None:
+        _save(run.model, output)
+        print(f"wrote {output}", file=sys.stderr if as_json else sys.stdout)
+    return run.is_complete
+
+
+@contextmanager
+def _listener(name: str, *, as_json: bool, tensorboard: Path | None) -> Generator[Listener, None, None]:
+    with ExitStack() as stack:
+        listeners: list[Listener] = []
+        if tensorboard is not None:
+            listeners.append(stack.enter_context(TensorBoardLog(tensorboard)))
+        if as_json:
+            listeners.append(JsonLines(sys.stdout))
+        elif sys.stderr.isatty():
+            listeners.append(stack.enter_context(LiveDisplay()))
+        else:
+            listeners.append(PlainLines(sys.stderr))
+        tell = tell_all(listeners)
+
+        def named(event: Event) -> None:
+            tell(replace(event, architecture=name) if isinstance(event, Started) else event)
+
+        yield named
+
+
+def _how_to_resume(command: Sequence[str], checkpoint: Path | None) -> str:
+    if checkpoint is None:
+        return "nothing was saved: with --checkpoint FOLDER it could go on from here"
+    words = [*(word for word in command if word != "--resume"), "--resume"]
+    return f"go on with: {shlex.join(('rnnlab', *words))}"
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse before hours of training what could not be written after them."""
+    if not path.parent.is_dir():
+        raise TrainingError(f"cannot write {path}: there is no folder {path.parent}")
+    is_new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise TrainingError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _save(model: Model, path: Path) -> None:
+    from safetensors import SafetensorError
+
+    try:
+        model.save(path)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(f"cannot write {path}: {error}") from error

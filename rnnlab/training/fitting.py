@@ -1,0 +1,58 @@
+"""Whether an architecture, a task and hyperparameters fit together, and what identifies a run."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rnnlab.architecture.architecture import Architecture
+from rnnlab.errors import TrainingError
+from rnnlab.tasks.task import AbstractTask
+from rnnlab.training.hyperparameters import Hyperparameters, check_shared
+
+
+def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[Hyperparameters]) -> None:
+    """Refuse what cannot be trained together."""
+    check_shared(members)
+    named = [member.nonlinearity for member in members if member.nonlinearity is not None]
+    if named and len(named) < len(members):
+        raise TrainingError("give a nonlinearity to every member of the population, or to none")
+    if task.population not in (None, len(members)):
+        raise TrainingError(
+            f"{task} has arguments for {task.population} members, the population has {len(members)}: give as many"
+        )
+    _check_widths(architecture, task)
+
+
+def _check_widths(architecture: Architecture, task: AbstractTask) -> None:
+    for kind, wanted in (("input", task.input_size), ("output", task.output_size)):
+        nodes = {node.name: node for node in architecture.nodes if node.kind == kind}
+        width = sum(node.units for node in nodes.values())
+        if width != wanted:
+            raise TrainingError(
+                f"{task} has {kind}s of width {wanted}, the architecture {width}: build it with {kind}_size={wanted}"
+            )
+        encodings = {node.encoding for node in nodes.values()}
+        if kind == "input" and encodings != {task.encoding}:
+            found = " and ".join(sorted(encodings))
+            raise TrainingError(
+                f"{task} has inputs of {task.encoding}, the architecture of {found}: "
+                f"build it with encoding={task.encoding!r}"
+            )
+
+
+def run_description(
+    architecture: Architecture,
+    task: AbstractTask,
+    members: Sequence[Hyperparameters],
+    seed: int,
+    device: torch.device | str,
+) -> dict[str, Any]:
+    """What a run is: a checkpoint of another one cannot be gone on with. Generators differ between kinds of device."""
+    return {
+        "architecture": architecture.to_json(),
+        "task": task.to_json(),
+        "hyperparameters": [member.to_json() for member in members],
+        "seed": seed,
+        "device": torch.device(device).type,
+    }

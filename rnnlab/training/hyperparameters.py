@@ -1,0 +1,237 @@
+"""Everything that can be chosen about training one network, as one value (C21-C34, Z49-Z52, P's and M's devices)."""
+
+import difflib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rnnlab.architecture.cells import NONLINEARITIES
+from rnnlab.engine.initialisation import Initialisation
+from rnnlab.errors import TrainingError
+from rnnlab.training.optimisers import OPTIMISERS
+
+# what a population shares, because its members see the same batches at the same time
+SHARED = ("batch_size", "truncation", "evaluate_every")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hyperparameters:
+    """How one network is trained. In a population each member has its own; only the SHARED ones are the same for all.
+
+    Args:
+        seed: of the initial numbers. Two members with the same seed and `initialisation` start alike (C10).
+        nonlinearity: `tanh` or `relu` in place of what the cells say (C21).
+        initialisation: how the numbers start (C22-C27, Z50, Z51).
+        optimiser: `sgd`, `momentum`, `rmsprop` or `adam` (C29).
+        learning_rate: at the first step (C30, Z49).
+        decay_factor: what the learning rate falls to, exponentially, over `num_steps` (C31).
+        inverse_decay_steps: β: the learning rate is divided by 1 + (n - n0) / β at step n (P).
+        inverse_decay_start: n0, the step from which it is.
+        plateau_factor: what the learning rate is multiplied by when validation does not improve (P: 0.5).
+        plateau_patience: after how many evaluations without improvement in a row it is.
+        least_improvement: by which share of its value a score must improve to count (P: 0.0002).
+        lowest_learning_rate: training ends when the learning rate falls below (P: 5e-7).
+        momentum: of `momentum`; the smoothing of `rmsprop`; β1 of `adam` (C32).
+        second_momentum: β2 of `adam`.
+        epsilon: added to the square roots of `rmsprop` and `adam`.
+        clip_norm: the longest gradient of the whole network; longer ones are scaled to it (P).
+        clip_value: the largest number in a gradient; larger ones are cut to it (C33).
+        l2: this share of every number is added to its gradient, after clipping (C34, M14).
+        weight_noise: standard deviation of noise added to all matrices, drawn anew at each step (P).
+        dropout: the share of units that the outputs do not see in a step, the same for all its sequences (P).
+        batch_size: how many sequences a step has; the task's own where left out (C10, Z52).
+        truncation: over how many time steps gradients flow back; the state is carried on (P).
+        num_steps: of training (C28).
+        evaluate_every: after how many steps the validation set is gone through.
+        patience: training ends after so many evaluations without improvement in a row (Z52).
+        explosion: a loss this many times larger than 1 + the first one makes the member infeasible (C72).
+
+    >>> hyperparameters = Hyperparameters(optimiser="sgd", learning_rate=0.1)
+    >>> print(hyperparameters)
+    optimiser=sgd learning_rate=0.1
+    >>> Hyperparameters.from_json(hyperparameters.to_json()) == hyperparameters
+    True
+    """
+
+    seed: int = 0
+    nonlinearity: str | None = None
+    initialisation: Initialisation = field(default_factory=Initialisation)
+    optimiser: str = "adam"
+    learning_rate: float = 1e-3
+    decay_factor: float = 1.0
+    inverse_decay_steps: float | None = None
+    inverse_decay_start: int = 0
+    plateau_factor: float = 1.0
+    plateau_patience: int = 1
+    least_improvement: float = 0.0
+    lowest_learning_rate: float = 0.0
+    momentum: float = 0.9
+    second_momentum: float = 0.999
+    epsilon: float = 1e-8
+    clip_norm: float | None = None
+    clip_value: float | None = None
+    l2: float = 0.0
+    weight_noise: float = 0.0
+    dropout: float = 0.0
+    batch_size: int | None = None
+    truncation: int | None = None
+    num_steps: int = 10_000
+    evaluate_every: int = 1000
+    patience: int | None = None
+    explosion: float = 1e4
+
+    def __post_init__(self) -> None:
+        if self.optimiser not in OPTIMISERS:
+            raise TrainingError(f"optimiser is one of {', '.join(OPTIMISERS)}, got {self.optimiser!r}")
+        if self.nonlinearity is not None and self.nonlinearity not in NONLINEARITIES:
+            raise TrainingError(f"nonlinearity is one of {', '.join(NONLINEARITIES)}, got {self.nonlinearity!r}")
+        if not isinstance(self.initialisation, Initialisation):
+            raise TrainingError(f"initialisation is an Initialisation, got {self.initialisation!r}")
+        for name, lowest in _INTEGERS.items():
+            require_integer(name, getattr(self, name), lowest, is_optional=name in _OPTIONAL)
+        for name, (low, high, excluded) in _RANGES.items():
+            _check_number(name, getattr(self, name), low, high, excluded, is_optional=name in _OPTIONAL)
+        for name in _SCALES:
+            _check_number(name, getattr(self.initialisation, name), -math.inf, math.inf, "")
+
+    def changed(self, **values: Any) -> "Hyperparameters":
+        """The same with other values; those of the `initialisation` go by their own names.
+
+        >>> print(Hyperparameters().changed(learning_rate=0.01, gate_bias=1.0))
+        learning_rate=0.01 gate_bias=1.0
+        """
+        own, inner = ({each.name for each in fields(kind)} for kind in (Hyperparameters, Initialisation))
+        for name in values.keys() - own - inner:
+            close = difflib.get_close_matches(name, sorted(own | inner), n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(own | inner))}"
+            raise TrainingError(f"no hyperparameter is named {name!r}{hint}")
+        started = replace(
+            values.get("initialisation", self.initialisation),
+            **{name: value for name, value in values.items() if name in inner},
+        )
+        ours = {name: value for name, value in values.items() if name in own}
+        return replace(self, **(ours | {"initialisation": started}))
+
+    def with_seeds(self, count: int) -> tuple["Hyperparameters", ...]:
+        """The hyperparameters of `count` members that differ in their seeds alone, one after another from this one's.
+
+        >>> [member.seed for member in Hyperparameters(seed=5).with_seeds(3)]
+        [5, 6, 7]
+        """
+        return tuple(replace(self, seed=self.seed + number) for number in range(count))
+
+    def __str__(self) -> str:
+        defaults = Hyperparameters()
+        ours = [(each.name, self, defaults) for each in fields(self) if each.name != "initialisation"]
+        started = [(each.name, self.initialisation, Initialisation()) for each in fields(Initialisation)]
+        changed = [
+            f"{name}={_shown(name, getattr(value, name))}"
+            for name, value, default in ours + started
+            if getattr(value, name) != getattr(default, name)
+        ]
+        return " ".join(changed) or "defaults"
+
+    def to_json(self) -> dict[str, Any]:
+        """All values by name; `from_json` makes them again."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Hyperparameters":
+        """What `to_json` gave; names left out have their defaults."""
+        given = dict(values)
+        started = given.pop("initialisation", {})
+        if not isinstance(started, Mapping):
+            raise TrainingError(f"initialisation is a mapping of names to values, got {started!r}")
+        return cls().changed(**given, **started)
+
+    def save(self, path: str | Path) -> None:
+        """Write all values to a JSON file."""
+        Path(path).write_text(json.dumps(self.to_json(), indent=2) + "\n")
+
+
+def load_hyperparameters(path: str | Path) -> Hyperparameters:
+    """The hyperparameters in a JSON file, as `Hyperparameters.save` writes it."""
+    try:
+        values = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise TrainingError(f"cannot read hyperparameters from {path}: {error}") from error
+    if not isinstance(values, dict):
+        raise TrainingError(f"{path} holds no hyperparameters: it is not a JSON object")
+    return Hyperparameters.from_json(values)
+
+
+def check_shared(members: Sequence[Hyperparameters]) -> None:
+    """Refuse a population whose members could not be fed the same batches."""
+    for name in SHARED:
+        if len(found := {getattr(member, name) for member in members}) > 1:
+            shown = ", ".join(sorted(map(str, found)))
+            raise TrainingError(f"{name} is the same for all members of a population, got {shown}: train them apart")
+
+
+_INTEGERS = {
+    "seed": 0,
+    "inverse_decay_start": 0,
+    "plateau_patience": 1,
+    "batch_size": 1,
+    "truncation": 1,
+    "num_steps": 1,
+    "evaluate_every": 1,
+    "patience": 1,
+}
+# lowest and highest, and which of the two are themselves excluded
+_RANGES = {
+    "learning_rate": (0.0, math.inf, "low"),
+    "decay_factor": (0.0, 1.0, "low"),
+    "inverse_decay_steps": (0.0, math.inf, "low"),
+    "plateau_factor": (0.0, 1.0, "low"),
+    "least_improvement": (0.0, 1.0, "high"),
+    "lowest_learning_rate": (0.0, math.inf, ""),
+    "momentum": (0.0, 1.0, "high"),
+    "second_momentum": (0.0, 1.0, "high"),
+    "epsilon": (0.0, math.inf, ""),
+    "clip_norm": (0.0, math.inf, "low"),
+    "clip_value": (0.0, math.inf, "low"),
+    "l2": (0.0, math.inf, ""),
+    "weight_noise": (0.0, math.inf, ""),
+    "dropout": (0.0, 1.0, "high"),
+    "explosion": (1.0, math.inf, "low"),
+}
+_SCALES = ("square_scale", "rectangular_scale", "bias_scale", "gate_bias")
+_OPTIONAL = ("batch_size", "truncation", "patience", "inverse_decay_steps", "clip_norm", "clip_value")
+
+
+def _shown(name: str, value: Any) -> str:
+    is_float = isinstance(value, int) and (name in _RANGES or name in _SCALES)
+    return str(float(value) if is_float else value)
+
+
+def require_integer(name: str, value: Any, lowest: int, *, is_optional: bool = False) -> None:
+    """Refuse a value that is no integer of at least `lowest`; one that is optional may be None."""
+    if value is None and is_optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
+        raise TrainingError(f"{name} must be an integer of at least {lowest}, got {value!r}")
+
+
+def _check_number(name: str, value: Any, low: float, high: float, excluded: str, *, is_optional: bool = False) -> None:
+    if value is None and is_optional:
+        return
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not _is_inside(value, low, high, excluded):
+        raise TrainingError(f"{name} must be {_range(low, high, excluded)}, got {value!r}")
+
+
+def _is_inside(value: Any, low: float, high: float, excluded: str) -> bool:
+    return math.isfinite(value) and low <= value <= high and value != {"low": low, "high": high}.get(excluded)
+
+
+def _range(low: float, high: float, excluded: str) -> str:
+    if math.isinf(low):
+        return "a finite number"
+    above = f"above {low:g}" if excluded == "low" else f"at least {low:g}"
+    if math.isinf(high):
+        return f"a number {above}"
+    return f"a number {above} and {'below' if excluded == 'high' else 'at most'} {high:g}"

@@ -1,0 +1,189 @@
+"""The training loop: one readable way for one network or a population.
+
+    sample - forward - loss of each member - backward - clip, L2, update of each member - divergence    (`step.py`)
+    every so many steps: look who diverged - evaluate - stop early - take out who has ended - save a checkpoint
+
+A step never makes the host wait for the device; only what happens every so many steps does.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rnnlab.architecture.architecture import Architecture
+from rnnlab.errors import TrainingError
+from rnnlab.tasks.task import AbstractTask
+from rnnlab.training.checkpoints import Checkpoint, CheckpointStore
+from rnnlab.training.events import Event, Finished, Saved, Started
+from rnnlab.training.fitting import check_fit, run_description
+from rnnlab.training.hyperparameters import Hyperparameters, require_integer
+from rnnlab.training.population import Population
+from rnnlab.training.run import Run
+from rnnlab.training.saving import Snapshot
+
+
+def train(
+    architecture: Architecture,
+    task: AbstractTask,
+    hyperparameters: Hyperparameters | Sequence[Hyperparameters] | None = None,
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    path: str = "auto",
+    precision: str = "float32",
+    use_graph: bool | None = None,
+    compact: bool = True,
+    report: Callable[[Event], None] | None = None,
+    report_every: int = 100,
+    checkpoint: str | Path | None = None,
+    save_every: int = 1000,
+    resume: bool = False,
+    stop: Callable[[], bool] | None = None,
+) -> Run:
+    """Train a network, or a population of networks of one architecture, on a task.
+
+    Args:
+        architecture: what to train; its widths must fit the task.
+        task: what to train it on. Training draws from `train`, evaluation goes through `validation`, and at the end
+            through `test`.
+        hyperparameters: of one network, or a sequence of them for a population, one for each member.
+        seed: of the batches, the noise and the dropout, which all members share: each member is trained as it would be
+            alone.
+        device: where to train.
+        path, precision: as in `Model`.
+        use_graph: whether steps run as a CUDA graph. Left out, they do on a GPU with tasks that draw samples.
+        compact: whether members that have ended are taken out of the population, once half of it has, so that the
+            others run faster. Results do not depend on it.
+        report: called with everything that happens (`rnnlab.training.events`).
+        report_every: after how many steps the host looks at losses and at who diverged.
+        checkpoint: a folder in which the run is saved, to go on with after an interruption.
+        save_every: after how many steps it is; also at the end.
+        resume: whether to go on from the checkpoint in that folder.
+        stop: asked after every step; once it says yes, the run is saved and comes back incomplete.
+
+    Returns:
+        The model with the numbers that were best on validation, and how each member fared.
+
+    Raises:
+        TrainingError: hyperparameters or a task that do not fit together.
+        CheckpointError: a checkpoint cannot be written or read, or is of another run.
+
+    >>> from rnnlab import architecture, task
+    >>> adding = task("adding", length=10, num_evaluation=100)
+    >>> network = architecture("lstm", input_size=2, output_size=1, units=8)
+    >>> run = train(network, adding, Hyperparameters(num_steps=20, evaluate_every=10).with_seeds(2))
+    >>> [(member.outcome, member.curve.steps) for member in run.members]
+    [('finished', (10, 20)), ('finished', (10, 20))]
+    """
+    members = _members(hyperparameters)
+    require_integer("report_every", report_every, 1)
+    require_integer("save_every", save_every, 1)
+    check_fit(architecture, task, members)
+    told = report or _nothing
+    store, snapshot = _opened(checkpoint, resume, run_description(architecture, task, members, seed, device))
+    population = Population(
+        architecture,
+        task,
+        members,
+        seed=seed,
+        device=torch.device(device),
+        path=path,
+        precision=precision,
+        use_graph=use_graph,
+        report=told,
+        snapshot=snapshot and Snapshot.of(snapshot.tensors, snapshot.record, torch.device(device)),
+    )
+    started = time.perf_counter()
+    told(_started(population))
+    _train(population, report_every, compact, store, save_every, stop or _never)
+    if store is not None:
+        _save(population, store)
+    run = population.run(is_single=isinstance(hyperparameters, Hyperparameters | None))
+    seconds = time.perf_counter() - started
+    told(
+        Finished(
+            step=population.num_steps,
+            best=population.best_scores(),
+            num_infeasible=sum(not member.is_feasible for member in run.members),
+            is_complete=run.is_complete,
+            seconds=seconds,
+        )
+    )
+    return run
+
+
+def _train(
+    population: Population,
+    report_every: int,
+    compact: bool,
+    store: CheckpointStore | None,
+    save_every: int,
+    stop: Callable[[], bool],
+) -> None:
+    """Step by step, until nobody is left to train or somebody says stop."""
+    while not population.has_ended:
+        population.step()
+        if population.num_steps % report_every == 0 or population.is_evaluation_due:
+            population.look()
+        if population.is_evaluation_due:  # also where a look has found that nobody is active any longer
+            population.evaluate()
+        if compact and population.num_unfinished <= population.num_rows / 2:
+            population.compact()
+        if store is not None and population.num_steps % save_every == 0:
+            _save(population, store)
+        if stop():
+            return
+
+
+def _save(population: Population, store: CheckpointStore) -> None:
+    snapshot = population.snapshot()
+    store.save(snapshot.tensors(), snapshot.record())
+    population.report(Saved(step=population.num_steps))
+
+
+def _opened(
+    folder: str | Path | None, resume: bool, description: dict[str, Any]
+) -> tuple[CheckpointStore | None, Checkpoint | None]:
+    """Where to save, and what to go on from."""
+    if folder is None:
+        if resume:
+            raise TrainingError("resume needs a checkpoint: say in which folder it is")
+        return None, None
+    store = CheckpointStore(folder, description)
+    if resume:
+        return store, store.load()
+    store.require_empty()
+    return store, None
+
+
+def _started(population: Population) -> Started:
+    watch = population.task.scores[0]
+    return Started(
+        step=population.num_steps,
+        architecture=repr(population.architecture),
+        task=str(population.task),
+        population=len(population.members),
+        num_parameters=population.architecture.num_parameters(),
+        num_steps=max(member.num_steps for member in population.members),
+        path=population.explain(),
+        score=watch.name,
+        better=watch.better,
+    )
+
+
+def _members(given: Hyperparameters | Sequence[Hyperparameters] | None) -> tuple[Hyperparameters, ...]:
+    members = (given or Hyperparameters(),) if isinstance(given, Hyperparameters | None) else tuple(given)
+    if not members or not all(isinstance(member, Hyperparameters) for member in members):
+        raise TrainingError("hyperparameters are one value, or a sequence of at least one, of Hyperparameters")
+    return members
+
+
+def _nothing(event: Event) -> None:
+    """Nobody listens."""
+
+
+def _never() -> bool:
+    return False

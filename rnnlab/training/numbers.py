@@ -1,0 +1,124 @@
+"""The numbers of a population as one matrix [P, N], a row for each member, and what a training step makes of them."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rnnlab.architecture.architecture import Architecture, ParameterSpec
+from rnnlab.engine.initialisation import Initialisation, initial_arrays
+from rnnlab.engine.model import Model
+from rnnlab.training.hyperparameters import Hyperparameters
+from rnnlab.training.seeds import seeded
+
+
+class Layout:
+    """Where the arrays of a network lie in a row of numbers."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        self.architecture = architecture
+        self.specs: tuple[ParameterSpec, ...] = tuple(architecture.parameters)
+        self.sizes = [spec.size for spec in self.specs]
+
+    def initial(self, members: Sequence[Hyperparameters]) -> Tensor:
+        """The numbers that members start from, each from its own seed, [P, N] in float32 on the CPU (C10)."""
+        return torch.stack([self._initial(member) for member in members])
+
+    def _initial(self, member: Hyperparameters) -> Tensor:
+        generator = seeded("initial numbers", member.seed)
+        arrays = initial_arrays(self.architecture, [member.initialisation], generator)
+        return torch.cat([arrays[spec.name].reshape(-1) for spec in self.specs]).float()
+
+    def gather(self, arrays: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
+        """Arrays [P, ...] in the order of the specs as one matrix [P, N], written to `out` if there is one."""
+        return torch.cat([array.reshape(len(array), -1) for array in arrays], dim=1, out=out)
+
+    def spread(self, numbers: Tensor, arrays: Sequence[Tensor]) -> None:
+        """Write a matrix [P, N] into arrays [P, ...] in the order of the specs."""
+        with torch.no_grad():
+            for part, array in zip(numbers.split(self.sizes, dim=1), arrays, strict=True):
+                array.copy_(part.unflatten(1, array.shape[1:]))
+
+    def is_matrix(self, device: torch.device | str) -> Tensor:
+        """Which numbers belong to matrices, [N]."""
+        flags = [torch.full((spec.size,), len(spec.shape) == 2) for spec in self.specs]
+        return torch.cat(flags).to(device)
+
+    def read_out_rows(self, device: torch.device | str) -> tuple[Tensor, int]:
+        """For each number the unit that an output reads through it, [N], and how many such units there are.
+
+        Numbers that read no hidden unit into an output have the number after the last.
+        """
+        rows: list[Tensor] = []
+        count = 0
+        for spec in self.specs:
+            is_read_out = spec.category == "read-out weights" and spec.source_kind == "hidden"
+            if is_read_out:
+                rows.append((count + torch.arange(spec.shape[0])).repeat_interleave(spec.shape[1]))
+                count += spec.shape[0]
+            else:
+                rows.append(torch.full((spec.size,), -1))
+        found = torch.cat(rows)
+        return torch.where(found < 0, count, found).to(device), count
+
+
+class Disturbance:
+    """Weight noise and dropout (P): what a step does to the numbers before the networks run.
+
+    All members share the draws, each scaled by its own hyperparameters, so that a member's do not depend on who is
+    trained beside it. Noise goes to all matrices. Dropout hides hidden units from the outputs, by zeros in the rows of
+    the read-out matrices; the same units for all sequences and times of a step.
+    """
+
+    def __init__(self, layout: Layout, members: Sequence[Hyperparameters], device: torch.device | str) -> None:
+        self.uses_noise = any(member.weight_noise for member in members)
+        self.uses_dropout = any(member.dropout for member in members)
+        deviation = torch.tensor([[member.weight_noise] for member in members], device=device)
+        self.deviation = deviation * layout.is_matrix(device) if self.uses_noise else None  # [P, N]
+        self.dropout = torch.tensor([[member.dropout] for member in members], device=device)
+        self.rows, self.num_rows = layout.read_out_rows(device)
+
+    def share(self, generator: torch.Generator) -> Tensor | None:
+        """What each number is multiplied by, [P, N]: 0 for units that are hidden, and more for the others."""
+        if not self.uses_dropout:
+            return None
+        uniform = torch.rand(self.num_rows, generator=generator, device=generator.device)
+        kept = (uniform >= self.dropout) / (1 - self.dropout)  # [P, rows]
+        ones = torch.ones_like(self.dropout)
+        return torch.cat((kept, ones), dim=1)[:, self.rows]
+
+    def noise(self, generator: torch.Generator) -> Tensor | None:
+        """What is added to each number, [P, N]."""
+        if self.deviation is None:
+            return None
+        normal = torch.randn(self.deviation.shape[1], generator=generator, device=generator.device)
+        return normal * self.deviation
+
+
+def build_model(
+    architecture: Architecture,
+    members: Sequence[Hyperparameters],
+    *,
+    population: int | None,
+    device: torch.device | str,
+    path: str,
+    precision: str,
+) -> Model:
+    """A model for these members; its numbers are still to be written."""
+    chosen = [member.nonlinearity for member in members if member.nonlinearity is not None]
+    model = Model(
+        architecture,
+        generator=torch.Generator(),
+        population=population,
+        initialisation=Initialisation(square="identity", rectangular="identity"),  # which is made fast
+        nonlinearity=chosen or None,
+        path=path,
+        precision=precision,
+    )
+    return model.to(device)
+
+
+def arrays_of(model: Model) -> list[Tensor]:
+    """The arrays of a model in the order of its architecture's specs."""
+    by_name = {name.replace("\N{ONE DOT LEADER}", "."): array for name, array in model.arrays.items()}
+    return [by_name[spec.name] for spec in model.architecture.parameters]

@@ -1,0 +1,128 @@
+"""One training step of a whole population: sample, forward, backward, clip, update. The host never waits in it."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rnnlab.engine.model import Model
+from rnnlab.errors import TrainingError
+from rnnlab.tasks.task import AbstractTask, Batch
+from rnnlab.training.feed import Feed
+from rnnlab.training.gradients import Limits, limit
+from rnnlab.training.hyperparameters import Hyperparameters
+from rnnlab.training.numbers import Disturbance, Layout, arrays_of
+from rnnlab.training.optimisers import Coefficients, update
+from rnnlab.training.schedules import Schedule
+from rnnlab.training.seeds import seeded
+from rnnlab.training.state import TrainingState
+
+
+class Noise:
+    """The generators of weight noise and of dropout, one for each, so that neither shifts the other's draws."""
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self.weights = seeded("weight noise", seed, device)
+        self.dropout = seeded("dropout", seed, device)
+
+
+class TrainingStep:
+    """A step as a function of tensors that stay where they are: called, it changes `state`, and nothing else."""
+
+    def __init__(
+        self,
+        model: Model,
+        layout: Layout,
+        members: Sequence[Hyperparameters],
+        state: TrainingState,
+        feed: Feed,
+        noise: Noise,
+    ) -> None:
+        device, dtype = state.numbers.device, state.numbers.dtype
+        self.model, self.layout, self.state, self.feed, self._noise = model, layout, state, feed, noise
+        self._gradients = torch.empty_like(state.numbers)  # large new tensors would cost more than what is done in them
+        self.truncation = members[0].truncation
+        self.coefficients = Coefficients.of(members, dtype=dtype, device=device)
+        self.schedule = Schedule.of(members, device)
+        self.limits = Limits.of(members, dtype=dtype, device=device)
+        self.disturbance = Disturbance(layout, members, device)
+        self.explosion = torch.tensor([member.explosion for member in members], dtype=torch.float64, device=device)
+
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        """All that a step draws from."""
+        return self.feed.generator, self._noise.weights, self._noise.dropout
+
+    @property
+    def task(self) -> AbstractTask:
+        """What is trained on."""
+        return self.feed.task
+
+    def __call__(self) -> None:
+        """Do one step."""
+        batch = self.feed.next()
+        share = self.disturbance.share(self._noise.dropout)
+        losses, gradients = self._losses_and_gradients(batch, share, self.disturbance.noise(self._noise.weights))
+        self._learn(losses, gradients if share is None else gradients.mul_(share))
+
+    def _losses_and_gradients(self, batch: Batch, share: Tensor | None, noise: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The loss of each member, [P], and the gradients with respect to the numbers that the networks run with."""
+        numbers = self.state.numbers if noise is None else self.state.numbers + noise
+        arrays = arrays_of(self.model)
+        self.layout.spread(numbers if share is None else numbers * share, arrays)
+        outputs = self._outputs(batch)
+        losses = self.task.loss(outputs, batch)
+        # a member's loss depends on its own arrays alone, so the gradients of the sum are those of each
+        gradients = torch.autograd.grad(losses.sum(), arrays, materialize_grads=True, allow_unused=True)
+        return losses.detach(), self.layout.gather(gradients, out=self._gradients)
+
+    def _outputs(self, batch: Batch) -> Tensor:
+        """What the networks say, with gradients that flow back over `truncation` time steps and no batch border."""
+        carried = self.state.carried if batch.continues else None
+        outputs: list[Tensor] = []
+        for piece in pieces(batch, self.truncation, self.task):
+            output, carried = self.model(piece, carried, batch.lengths)
+            carried = carried.detach()
+            outputs.append(output)
+        if self.task.feed == "stream":
+            self.state.carried = carried
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-2)
+
+    def _learn(self, losses: Tensor, gradients: Tensor) -> None:
+        """Clip, regularise and update every member that has not diverged, and write down how it went."""
+        state = self.state
+        norms = member_norms(gradients)
+        was_active = state.is_active
+        is_active = state.feasibility.look(losses, norms, self.explosion, state.step, was_active)
+        rates = self.schedule.rates(state.step, state.plateau)
+        limit(gradients, norms[:, None], state.numbers, self.limits, is_active[:, None])
+        update(
+            state.numbers,
+            gradients,
+            state.moments,
+            self.coefficients,
+            rates=rates[:, None],
+            num_updates=state.step + 1,
+            is_active=is_active[:, None],
+        )
+        state.losses.copy_(torch.where(was_active, losses.double(), state.losses))
+        state.rates.copy_(torch.where(is_active, rates, state.rates))
+        state.loss_sum.add_(torch.where(is_active, losses.double(), 0.0))
+        state.loss_count.add_(is_active)
+        state.step.add_(1)
+
+
+def pieces(batch: Batch, truncation: int | None, task: AbstractTask) -> Sequence[Tensor]:
+    """The inputs of a batch, cut along time into pieces of `truncation` steps."""
+    if truncation is None:
+        return [batch.inputs]
+    if batch.lengths is not None:
+        raise TrainingError("truncation needs sequences of one length: leave it out for this task")
+    return batch.inputs.split(truncation, dim=-1 if task.encoding == "tokens" else -2)
+
+
+def member_norms(gradients: Tensor) -> Tensor:
+    """The length of each member's gradient, [P] of [P, N]."""
+    # one row alone would be added up in another order, and a member's norm would depend on who is beside it
+    rows = gradients if len(gradients) > 1 else gradients.repeat(2, 1)
+    return rows.square().sum(dim=1)[: len(gradients)].sqrt()
