@@ -34,11 +34,12 @@ docs: $(VENV)/installed ## draw the gallery and write the reference anew
 	$(BIN)/python docs/make_gallery.py docs
 	$(BIN)/python docs/make_reference.py
 
-bench: $(VENV)/installed ## time the measures and training steps on the CPU against their peers
+bench: $(VENV)/installed ## time the measures, training steps and training on the CPU against their peers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/measures.py
 	$(BIN)/rnnlab bench cpu --threads 1 -o benchmarks/results/cpu-1-threads.json
 	$(BIN)/rnnlab bench cpu --threads 2 -o benchmarks/results/cpu-2-threads.json
+	$(BIN)/rnnlab bench train -o benchmarks/results/train-cpu-2-threads.json
 
 clean: ## remove the virtual environment and everything made by it
 	rm -rf $(VENV) demo build *.egg-info .pytest_cache .ruff_cache .hypothesis

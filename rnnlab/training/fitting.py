@@ -47,6 +47,8 @@ def run_description(
     members: Sequence[Hyperparameters],
     seed: int,
     device: torch.device | str,
+    path: str,
+    precision: str,
 ) -> dict[str, Any]:
     """What a run is: a checkpoint of another one cannot be gone on with. Generators differ between kinds of device."""
     return {
@@ -55,4 +57,6 @@ def run_description(
         "hyperparameters": [member.to_json() for member in members],
         "seed": seed,
         "device": torch.device(device).type,
+        "path": path,
+        "precision": precision,
     }

@@ -83,7 +83,8 @@ def train(
     require_integer("save_every", save_every, 1)
     check_fit(architecture, task, members)
     told = report or _nothing
-    store, snapshot = _opened(checkpoint, resume, run_description(architecture, task, members, seed, device))
+    description = run_description(architecture, task, members, seed, device, path, precision)
+    store, snapshot = _opened(checkpoint, resume, description)
     population = Population(
         architecture,
         task,
