@@ -14,8 +14,8 @@ last whole checkpoint as it was.
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,26 @@ class CheckpointStore:
             (self.folder / PARTIAL).unlink()
         except OSError as error:
             raise CheckpointError(f"cannot write to {self.folder}: {error.strerror}") from error
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Inside, no other process trains in the folder; the lock goes with the process, however that ends.
+
+        Raises:
+            CheckpointError: another one does.
+        """
+        import fcntl  # not on Windows
+
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                message = f"another process trains in {self.folder}: wait for it, or choose another folder"
+                raise CheckpointError(message) from error
+            yield
+        finally:
+            os.close(folder)
 
     def save(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Put a new checkpoint in the place of the last.

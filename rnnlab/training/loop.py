@@ -8,6 +8,7 @@ A step never makes the host wait for the device; only what happens every so many
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,10 @@ def train(
     )
     started = time.perf_counter()
     told(_started(population))
-    _train(population, report_every, compact, store, save_every, stop or _never)
-    if store is not None:
-        _save(population, store)
+    with store.held() if store is not None else nullcontext():
+        _train(population, report_every, compact, store, save_every, stop or _never)
+        if store is not None:
+            _save(population, store)
     run = population.run(is_single=isinstance(hyperparameters, Hyperparameters | None))
     seconds = time.perf_counter() - started
     told(

@@ -93,6 +93,23 @@ def test_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
         train(net, problem, quick(), checkpoint=tmp_path)
 
 
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    problem = adding()
+    net = network(problem)
+    train(net, problem, quick(), checkpoint=tmp_path, stop=StopAt(3))
+    second: list[str] = []
+
+    def begin_another() -> bool:
+        with pytest.raises(CheckpointError, match="another process trains in") as caught:
+            train(net, problem, quick(), checkpoint=tmp_path, resume=True)
+        second.append(str(caught.value))
+        return True
+
+    train(net, problem, quick(), checkpoint=tmp_path, resume=True, stop=begin_another)
+    assert len(second) == 1
+    assert train(net, problem, quick(), checkpoint=tmp_path, resume=True).is_complete  # the lock went with the run
+
+
 def test_stopped_run_says_how_far_it_came(tmp_path: Path) -> None:
     problem = adding()
     run = train(network(problem), problem, quick().with_seeds(2), stop=StopAt(7))
