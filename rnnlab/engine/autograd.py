@@ -10,7 +10,7 @@ from torch import Tensor
 from rnnlab.engine.cpu_arrays import CpuArrays, Shape
 from rnnlab.engine.cpu_backward import backward
 from rnnlab.engine.cpu_forward import forward
-from rnnlab.engine.nodes import Part
+from rnnlab.engine.flat import FlatNames, arrived_gradients, as_results, flattened
 from rnnlab.engine.pool import Pool
 from rnnlab.engine.state import State
 from rnnlab.errors import ModelError
@@ -26,19 +26,12 @@ def run_cpu(
 ) -> tuple[dict[str, Tensor], State]:
     """Outputs by name, [P, B, T, N], and the final state; arguments as those of `run_reference`."""
     _check(pool, parameters, inputs)
-    names = _Names(tuple(parameters), tuple(inputs), tuple(state.values) if state else ())
-    tensors = (*parameters.values(), *inputs.values(), *(state.values.values() if state else ()))
+    names, tensors = flattened(parameters, inputs, state)
     first_step = state.step or 0 if state else 0
     keeps = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     options = _Options(first_step, keep_all, keeps)
     results: Sequence[Tensor] = _CpuFunction.apply(pool, names, options, *tensors)  # type: ignore[assignment]
-    outputs = dict.fromkeys(node.name for node in pool.program.architecture.nodes if node.kind == "output")
-    kept = [part for part, depth in pool.program.plan.histories.items() if depth]
-    num_steps = next(iter(inputs.values())).shape[2]
-    return (
-        dict(zip(outputs, results, strict=False)),
-        State(first_step + num_steps, dict(zip(kept, results[len(outputs) :], strict=True))),
-    )
+    return as_results(pool.program.plan, results, first_step + next(iter(inputs.values())).shape[2])
 
 
 class _Options(NamedTuple):
@@ -50,24 +43,9 @@ class _Options(NamedTuple):
 _BEFORE = 3  # arguments of the function before its tensors
 
 
-class _Names:
-    """What the flat list of tensors is, in order."""
-
-    def __init__(self, parameters: tuple[str, ...], inputs: tuple[str, ...], parts: tuple[Part, ...]) -> None:
-        self.parameters, self.inputs, self.parts = parameters, inputs, parts
-
-    def split(self, tensors: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any], dict[Part, Any]]:
-        first, second = len(self.parameters), len(self.parameters) + len(self.inputs)
-        return (
-            dict(zip(self.parameters, tensors[:first], strict=True)),
-            dict(zip(self.inputs, tensors[first:second], strict=True)),
-            dict(zip(self.parts, tensors[second:], strict=True)),
-        )
-
-
 class _CpuFunction(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, pool: Pool, names: _Names, options: _Options, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, pool: Pool, names: FlatNames, options: _Options, *tensors: Tensor) -> tuple[Tensor, ...]:
         parameters, inputs, parts = names.split([tensor.detach().numpy() for tensor in tensors])
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
         arrays = pool.take(_shape(pool, parameters, inputs, state is not None, options.first_step))
@@ -93,12 +71,11 @@ class _CpuFunction(torch.autograd.Function):
         if not hasattr(ctx, "arrays"):
             raise ModelError("the cpu path runs backward once: for retain_graph make the model with path='reference'")
         arrays: CpuArrays = ctx.arrays
-        names: _Names = ctx.names
+        names: FlatNames = ctx.names
         del ctx.arrays  # gradients take the place of what is in them
         outputs, final = arrays.outputs(), arrays.final_state()
         arrived = [None if gradient is None else _time_first(gradient.numpy()) for gradient in gradients]
-        doutputs = {name: gradient for name, gradient in zip(outputs, arrived, strict=False) if gradient is not None}
-        dfinal = {part: g for part, g in zip(final, arrived[len(outputs) :], strict=True) if g is not None}
+        doutputs, dfinal = arrived_gradients(outputs, final, arrived)
         _, inputs, parts = names.split(ctx.needs_input_grad[_BEFORE:])
         # the state may hold values of an input, too
         wanted = [name for name, is_needed in inputs.items() if is_needed or parts.get((name, ""))]

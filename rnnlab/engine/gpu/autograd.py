@@ -2,17 +2,17 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from rnnlab.engine.flat import FlatNames, arrived_gradients, as_results, flattened
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.backward import GpuBackward
 from rnnlab.engine.gpu.cuda_driver import enter_device
 from rnnlab.engine.gpu.launch import forward
 from rnnlab.engine.gpu.program import GpuProgram
-from rnnlab.engine.nodes import Part
 from rnnlab.engine.state import State
 from rnnlab.errors import ModelError
 
@@ -26,39 +26,16 @@ def run_gpu(
     keep_all: bool = False,
 ) -> tuple[dict[str, Tensor], State]:
     """Outputs by name, [P, B, T, N], and the final state; arguments as those of `run_reference`."""
-    names = _Names(tuple(parameters), tuple(inputs), tuple(state.values) if state else ())
-    tensors = (*parameters.values(), *inputs.values(), *(state.values.values() if state else ()))
+    names, tensors = flattened(parameters, inputs, state)
     first_step = state.step or 0 if state else 0
     results: Sequence[Tensor] = _GpuFunction.apply(program, names, first_step, keep_all, *tensors)  # type: ignore[assignment]
-    outputs = dict.fromkeys(node.name for node in program.architecture.nodes if node.kind == "output")
-    kept = [part for part, depth in program.plan.histories.items() if depth]
-    num_steps = next(iter(inputs.values())).shape[2]
-    return (
-        dict(zip(outputs, results, strict=False)),
-        State(first_step + num_steps, dict(zip(kept, results[len(outputs) :], strict=True))),
-    )
-
-
-class _Names(NamedTuple):
-    """What the flat list of tensors is, in order."""
-
-    parameters: tuple[str, ...]
-    inputs: tuple[str, ...]
-    parts: tuple[Part, ...]
-
-    def split(self, tensors: Sequence[Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[Part, Tensor]]:
-        first, second = len(self.parameters), len(self.parameters) + len(self.inputs)
-        return (
-            dict(zip(self.parameters, tensors[:first], strict=True)),
-            dict(zip(self.inputs, tensors[first:second], strict=True)),
-            dict(zip(self.parts, tensors[second:], strict=True)),
-        )
+    return as_results(program.plan, results, first_step + next(iter(inputs.values())).shape[2])
 
 
 class _GpuFunction(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, program: GpuProgram, names: _Names, first_step: int, keep_all: bool, *tensors: Tensor
+        ctx: Any, program: GpuProgram, names: FlatNames, first_step: int, keep_all: bool, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         parameters, inputs, parts = names.split([tensor.detach() for tensor in tensors])
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
@@ -83,12 +60,11 @@ class _GpuFunction(torch.autograd.Function):
         if not hasattr(ctx, "run"):
             raise ModelError("the gpu path runs backward once: for retain_graph make the model with path='reference'")
         run: GpuArrays = ctx.run
-        names: _Names = ctx.names
+        names: FlatNames = ctx.names
         del ctx.run  # its arrays are large, and a second backward pass would find them changed
         outputs, final = run.outputs(), run.final_state()
         arrived = [None if gradient is None else _time_first(gradient) for gradient in gradients]
-        doutputs = {name: gradient for name, gradient in zip(outputs, arrived, strict=False) if gradient is not None}
-        dfinal = {part: g for part, g in zip(final, arrived[len(outputs) :], strict=True) if g is not None}
+        doutputs, dfinal = arrived_gradients(outputs, final, arrived)
         first = 4 + len(names.parameters)
         with_inputs = any(ctx.needs_input_grad[first : first + len(names.inputs)])
         with _on(run.device):
