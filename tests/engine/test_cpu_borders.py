@@ -133,7 +133,7 @@ def test_arrays_are_used_again() -> None:
 
 def test_arrays_that_nobody_gives_back_go_at_once() -> None:
     """Without the collector of cycles, which does not know how large they are."""
-    model = make("lstm")
+    model = make("lstm", units=12)
     pool = _pool(model.architecture, model.nonlinearity)
     model(random(2, 5, 3))[0].sum().backward()
     (arrays,) = next(iter(pool.free.values()))
