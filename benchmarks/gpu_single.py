@@ -31,7 +31,7 @@ class Race(NamedTuple):
 
 
 def races() -> list[Race]:
-    """All of them; those against FlashRNN last, for it compiles for minutes."""
+    """All of them but those against FlashRNN."""
     batch, steps, inputs = gpu_sizes.SINGLE
     found: list[Race] = []
     for cell, goals in gpu_sizes.LAYER_GOALS.items():
@@ -42,20 +42,24 @@ def races() -> list[Race]:
     found.append(Race((Case("sh:lstm", units, wide, most, long),), "cudnn", 1.0))
     for name in gpu_sizes.NETWORKS_BY_HAND:
         found.append(Race((Case(name, gpu_sizes.NETWORK_UNITS, inputs, batch, steps),), "by hand", None))
-    few, long, units = gpu_sizes.FLASHRNN
-    for heads in gpu_sizes.FLASHRNN_BACKENDS:
-        name = f"heads-{heads}:lstm"
-        found.append(Race((Case(name, units, units, few, long),), "flashrnn", gpu_sizes.FLASHRNN_GOAL))
     return found
+
+
+def flashrnn_races() -> list[Race]:
+    """Its own shape, with as many heads as it can have and with one."""
+    few, long, units = gpu_sizes.FLASHRNN
+    names = [f"heads-{heads}:lstm" for heads in gpu_sizes.FLASHRNN_BACKENDS]
+    goal = gpu_sizes.FLASHRNN_GOAL
+    return [Race((Case(name, units, units, few, long),), "flashrnn", goal) for name in names]
 
 
 def _cases(network: str, units: int, inputs: int, batch: int, steps: int) -> tuple[Case, ...]:
     return tuple(Case(network, units, inputs, batch, steps, precision) for precision in PRECISIONS)
 
 
-def all_cases() -> list[Case]:
-    """Everything that is run."""
-    return [case for race in races() for case in race.cases]
+def all_cases(chosen: list[Race]) -> list[Case]:
+    """Everything that some races run."""
+    return [case for race in chosen for case in race.cases]
 
 
 def profiled(race: Race) -> dict[Case, Row]:

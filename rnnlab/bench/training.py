@@ -73,21 +73,10 @@ def run_cases(threads: int, device: str, precision: str, *, quick: bool) -> Iter
 
     torch.set_num_threads(threads)
     where = torch.device(device)
-    if where.type == "cuda":
-        _let_torch_multiply_in("ieee" if precision == "float32" else "tf32")
     found = (cuda_cases if where.type == "cuda" else cpu_cases)(quick=quick)
     for number, case in enumerate(found):
         yield Progress(case.name, number, len(found))
         yield race(case, threads=threads, device=where, precision=precision, quick=quick)
-
-
-def _let_torch_multiply_in(precision: str) -> None:
-    """How cuDNN and cuBLAS multiply float32 from now on: `tf32` or `ieee`."""
-    import torch
-
-    # what torch.backends.cudnn.rnn names depends on what was imported before; only its setter always has an effect
-    torch._C._set_fp32_precision_setter("cuda", "rnn", precision)  # type: ignore[attr-defined]
-    torch.backends.cuda.matmul.fp32_precision = precision
 
 
 def _where(device: str, precision: str) -> str:

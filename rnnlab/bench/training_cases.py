@@ -2,7 +2,9 @@
 
 A step is everything that training does again and again: a new batch, forward, loss, backward, clipping, Adam. Both
 sides start from the same numbers and see the same batches; the losses of their first steps must agree before they are
-timed. A trial alone draws its own batches, a population draws them once for all members: that is part of the race.
+timed: in float32 for several steps, in less precision for the first only, because Adam divides gradients by their own
+size, so that rounding errors of the smallest move a network as far as its largest gradients do. A trial alone draws its
+own batches, a population draws them once for all members: that is part of the race.
 """
 
 import time
@@ -17,7 +19,7 @@ from rnnlab.architecture.architecture import Architecture
 from rnnlab.architecture.catalogue import architecture
 from rnnlab.bench.rows import Row
 from rnnlab.bench.timing import FULL_EFFORT, QUICK_EFFORT, Effort, Side, medians
-from rnnlab.bench.training_peers import LAYERS, Network, Trial
+from rnnlab.bench.training_peers import LAYERS, Network, Trial, let_torch_multiply_in
 from rnnlab.bench.training_pixels import RandomPixels
 from rnnlab.errors import BenchError, TaskError
 from rnnlab.tasks.registry import task
@@ -138,15 +140,18 @@ def race(case: Case, *, threads: int, device: torch.device, precision: str, quic
     peer = f"torch.nn.{LAYERS[case.cell].__name__} in turn"
     row = Row(case=case.name, peer=peer, threads=threads, goal=case.goal, unit="model_steps_per_second")
     try:
-        compare_losses(case, device, precision)
+        compare_losses(case, device, "float32", NUM_COMPARED_STEPS)
+        if precision != "float32":
+            compare_losses(case, device, precision, 1)
     except BenchError as error:
         return replace(row, note=str(error), is_refused=True)
     times = timed(case, device, precision, QUICK_EFFORT if quick else FULL_EFFORT)
     return replace(row, ours=case.num_members * 1e3 / times["ours"], theirs=1e3 / times["theirs"])
 
 
-def compare_losses(case: Case, device: torch.device, precision: str) -> None:
+def compare_losses(case: Case, device: torch.device, precision: str, num_steps: int) -> None:
     """Raise where the first losses of a member are not those of its trial."""
+    let_torch_multiply_in(precision, device)
     events: list[Event] = []
     population = case.population(device, precision, events.append)
     members = range(min(case.num_members, NUM_COMPARED_MEMBERS))
@@ -154,7 +159,7 @@ def compare_losses(case: Case, device: torch.device, precision: str) -> None:
     for trial in trials:
         trial.network.freeze_second_bias()
     feed = case.feed(0, device)
-    for step in range(NUM_COMPARED_STEPS):
+    for step in range(num_steps):
         batch = feed.next()
         theirs = [float(trial.step(batch)) for trial in trials]
         population.step()
@@ -176,6 +181,7 @@ def _check_losses(
 
 def timed(case: Case, device: torch.device, precision: str, effort: Effort) -> dict[str, float]:
     """The median milliseconds of a step of the whole population, and of a step of one trial."""
+    let_torch_multiply_in(precision, device)
     population = case.population(device, precision, lambda event: None)
 
     def ours() -> None:

@@ -16,6 +16,15 @@ LAYERS: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"tanh": nn.RNN
 """The layer that computes what a cell of rnnlab does."""
 
 
+def let_torch_multiply_in(precision: str, device: torch.device) -> None:
+    """How cuDNN and cuBLAS multiply float32 from now on: in tf32 unless rnnlab too is as precise as float32."""
+    if device.type == "cuda":
+        chosen = "ieee" if precision == "float32" else "tf32"
+        # what torch.backends.cudnn.rnn names depends on what was imported before; only its setter always has an effect
+        torch._C._set_fp32_precision_setter("cuda", "rnn", chosen)  # type: ignore[attr-defined]
+        torch.backends.cuda.matmul.fp32_precision = chosen
+
+
 class Network(nn.Module):
     """One layer with a read-out, as a user of torch.nn writes it; the tasks of the races look at the last step only.
 

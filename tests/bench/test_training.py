@@ -40,18 +40,16 @@ def test_torch_network_is_the_member(cell: str) -> None:
 
 @pytest.mark.parametrize("cell", LAYERS)
 def test_losses_agree_step_by_step(cell: str, monkeypatch) -> None:
-    monkeypatch.setattr(training_cases, "NUM_COMPARED_STEPS", 30)
     monkeypatch.setitem(training_cases.TOLERANCES, "float32", 1e-4)
-    compare_losses(small_case(cell), CPU, "float32")
+    compare_losses(small_case(cell), CPU, "float32", 30)
 
 
 @pytest.mark.parametrize("cell", LAYERS)
 def test_second_bias_of_torch_would_be_noticed(cell: str, monkeypatch) -> None:
     monkeypatch.setattr(Network, "freeze_second_bias", lambda network: None)
-    monkeypatch.setattr(training_cases, "NUM_COMPARED_STEPS", 30)
     monkeypatch.setitem(training_cases.TOLERANCES, "float32", 1e-4)
     with pytest.raises(BenchError, match="refused to time it"):
-        compare_losses(small_case(cell), CPU, "float32")
+        compare_losses(small_case(cell), CPU, "float32", 30)
 
 
 def test_trial_that_trains_otherwise_is_refused_and_told(monkeypatch) -> None:

@@ -125,7 +125,8 @@ def make_case(
     num_members = population or 1
     parameters: dict[str, Tensor] = {}
     for spec in architecture.parameters:
-        scale = 0.7 / spec.shape[0] ** 0.5 if len(spec.shape) == 2 else 0.4
+        shrinks = 0.5 if nonlinearity is not None and "relu" in nonlinearity else 0.7  # nothing bounds what relu gives
+        scale = shrinks / spec.shape[0] ** 0.5 if len(spec.shape) == 2 else 0.4
         parameters[spec.name] = scale * torch.randn(num_members, *spec.shape, generator=generator)
     whole = random_inputs(architecture, num_members, batch_size, steps_before + num_steps, generator)
     case = Case(

@@ -67,15 +67,15 @@ def own_cell() -> Cell:
     return Cell("own", gates=("k", "v", "unused"), update=update, state=("h", "m"), carries=("m",), gate_bias=("k",))
 
 
-def both_directions(cell: str, *, units: int) -> Architecture:
-    """A layer that reads the past and one that reads the future."""
+def both_directions(cell: str, *, units: int, read_out_delay: int = 0) -> Architecture:
+    """A layer that reads the past and one that reads the future; a late read-out sees initial states of both."""
     carry = True if CELLS[cell].carries else None
     nodes = [
         NodeSpec(name="x", kind="input", units=3),
         *(NodeSpec(name=name, kind="hidden", units=units, cell=cell) for name in "fb"),
         NodeSpec(name="y", kind="output", units=2),
     ]
-    edges = [EdgeSpec(source=(name, 0), target=("y", 0), delay=0) for name in "fb"]
+    edges = [EdgeSpec(source=(name, 0), target=("y", 0), delay=read_out_delay) for name in "fb"]
     for name, delay in (("f", 1), ("b", -1)):
         edges.append(EdgeSpec(source=("x", 0), target=(name, 0), delay=0))
         edges.append(EdgeSpec(source=(name, 0), target=(name, 0), delay=delay, carry=carry))

@@ -84,20 +84,36 @@ DEVICE void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 DEVICE u32 rounded(u32 x) { return (x + 4096) & ~8191u; }  // to what tf32 holds
 DEVICE u32 rest_of(u32 x) { return __float_as_uint(__uint_as_float(x) - __uint_as_float(rounded(x))); }
 
+DEVICE void multiply_parts(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {  // float32 numbers as pairs of tf32
+  u32 high[4], low[4];
+  for (int i = 0; i < 4; ++i) high[i] = rounded(a[i]), low[i] = rest_of(a[i]);
+  multiply_tf32(sum, low, rounded(b0), rounded(b1));
+  multiply_tf32(sum, high, rest_of(b0), rest_of(b1));
+  multiply_tf32(sum, high, rounded(b0), rounded(b1));
+}
+
 // 16 rows by 8 columns: `sum` += a times b, over 32 bytes of depth
 DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   if constexpr (PRECISION == 16) {
     multiply_bf16(sum, a, b0, b1);
+  } else if constexpr (PRECISION == 32) {
+    multiply_parts(sum, a, b0, b1);
   } else {
     u32 high[4];
     for (int i = 0; i < 4; ++i) high[i] = rounded(a[i]);
-    if constexpr (PRECISION == 32) {  // three products of tf32 parts give float32's accuracy
-      u32 low[4];
-      for (int i = 0; i < 4; ++i) low[i] = rest_of(a[i]);
-      multiply_tf32(sum, low, rounded(b0), rounded(b1));
-      multiply_tf32(sum, high, rest_of(b0), rest_of(b1));
-    }
     multiply_tf32(sum, high, rounded(b0), rounded(b1));
+  }
+}
+// the same over 64 bytes
+DEVICE void multiply(float (&sum)[4], const u32 (&a0)[4], const u32 (&a1)[4], const u32 (&b)[4]) {
+  if constexpr (PRECISION == 32) {
+    float part[4] = {};  // matrix units cut sums off where an addition rounds: long ones would drift towards zero
+    multiply_parts(part, a0, b[0], b[1]);
+    multiply_parts(part, a1, b[2], b[3]);
+    for (int i = 0; i < 4; ++i) sum[i] += part[i];
+  } else {
+    multiply(sum, a0, b[0], b[1]);
+    multiply(sum, a1, b[2], b[3]);
   }
 }
 

@@ -75,10 +75,7 @@ DEVICE void multiply_all(float (&sums)[G][M][N][4], u32 left, int left_stride, u
         u32 b[4];
         load_tiles(b, right + g * gate_bytes + n * 8 * right_stride + at);
 #pragma unroll
-        for (int m = 0; m < M; ++m) {
-          multiply(sums[g][m][n], a[0][m], b[0], b[1]);
-          multiply(sums[g][m][n], a[1][m], b[2], b[3]);
-        }
+        for (int m = 0; m < M; ++m) multiply(sums[g][m][n], a[0][m], a[1][m], b);
       }
   }
   if (at < depth) {

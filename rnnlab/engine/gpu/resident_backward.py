@@ -55,7 +55,8 @@ class _Backward:
             writer.add("__syncthreads();")
             self._fetch_back()
             writer.add("__syncthreads();")
-        self._store_before()
+        if writer.step == 1:  # where time runs backward the last gradient is that of zeros after the sequence
+            self._store_before()
         return writer.text()
 
     def _change(self, part: str) -> str:

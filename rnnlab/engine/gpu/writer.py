@@ -191,11 +191,12 @@ class Writer:
         if not self.arithmetic.is_split:
             self.add(f"{total} = tl.dot(left, {parts[0]}, {total}, {option})")
             return
+        # matrix units cut sums off where an addition rounds: long sums would drift towards zero
         self.add(
             f"right = {parts[0]}",
-            f"{total} = tl.dot(left_low, right, {total}, {option})",
-            f"{total} = tl.dot(left_high, {parts[1]}, {total}, {option})",
-            f"{total} = tl.dot(left_high, right, {total}, {option})",
+            f"part = tl.dot(left_low, right, {option})",
+            f"part = tl.dot(left_high, {parts[1]}, part, {option})",
+            f"{total} += tl.dot(left_high, right, part, {option})",
         )
 
     # -------------------------------------------------------------------------------------------------------- tiles

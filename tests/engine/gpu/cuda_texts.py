@@ -71,7 +71,7 @@ def _spread(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> 
     tilings = made.tilings(number, sizes, gpu.num_processors)
     if isinstance(tilings, str):
         return []
-    passes = zip(tilings, (None, _gradients(made)), strict=True)
+    passes = zip(tilings, (None, gradients_of(made)), strict=True)
     return [_text_of(made.spread_kernel(number, tiling, frozenset(), each, 0)) for tiling, each in passes]
 
 
@@ -79,11 +79,11 @@ def _resident(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -
     if not made.is_resident(number):
         return []
     rows = batch_tile(*sizes, gpu.num_processors)
-    passes = (None, _gradients(made))
+    passes = (None, gradients_of(made))
     return [_text_of(made.resident_kernel(number, rows, frozenset(), each, 0)) for each in passes]
 
 
-def _gradients(made: GpuProgram) -> tuple[frozenset[Part], frozenset[Part]]:
+def gradients_of(made: GpuProgram) -> tuple[frozenset[Part], frozenset[Part]]:
     """All parts gather gradients, and all have some in memory."""
     parts = frozenset(part for part in made.state if part[0] not in made.tokens)
     return parts, parts

@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnlab import CELLS, Architecture, ModelError, architecture
+from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.cuda_driver import machine_code
 from rnnlab.engine.gpu.layout import PRECISIONS
-from tests.engine.gpu.cuda_texts import GPUS, CudaText, cuda_texts, has_nvrtc
+from tests.engine.gpu.cuda_texts import GPUS, CudaText, cuda_texts, gradients_of, has_nvrtc
 from tests.engine.models import two_inputs
 from tests.engine.networks import MIXED, both_directions, own_cell
 from tests.engine.strategies import architectures
@@ -53,6 +54,16 @@ def test_spread_kernels_compile(label: str, gpu: str, precision: str) -> None:
 @pytest.mark.parametrize("label", [*ONE_LAYER, *BACKWARD])
 def test_resident_kernels_compile(label: str, gpu: str, precision: str) -> None:
     compile_all(cuda_texts(SPREAD[label], precision, GPUS[gpu], is_spread=False), gpu)
+
+
+def test_only_a_layer_that_reads_the_past_has_gradients_of_what_came_before() -> None:
+    made = gpu_program(both_directions("tanh", units=20, read_out_delay=2), None, "tf32", is_spread=False)
+    found: dict[bool, list[str]] = {}
+    for number, component in enumerate(made.plan.components):
+        if not component.is_hoisted:
+            text = made.resident_text(number, 16, frozenset(), gradients_of(made))
+            found[component.is_backward] = [of for kind, of in text.arguments if kind == "dbefore"]
+    assert found == {False: [("f", "h")], True: []}
 
 
 @pytest.mark.parametrize("is_spread", [True, False])

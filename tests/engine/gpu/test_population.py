@@ -16,7 +16,7 @@ from rnnlab import CELLS, Architecture, architecture
 from rnnlab.engine.model import Model
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import DEVICE, IS_INTERPRETED, TOLERANCES, BreakKernels, compare
-from tests.engine.networks import by_graph, catalogue, numbers_in_turn, own_cell
+from tests.engine.networks import both_directions, by_graph, catalogue, numbers_in_turn, own_cell
 from tests.engine.strategies import architectures
 
 pytestmark = [
@@ -78,6 +78,12 @@ def test_continued_sequences_agree(name: str, steps_before: int, num_steps: int)
 def test_tokens_agree(name: str) -> None:
     network = architecture(name, input_size=11, output_size=2, units=3, encoding="tokens")
     compare(network, num_steps=5, population=3)
+
+
+@pytest.mark.parametrize("cell", ["tanh", "mgu"])
+def test_states_before_and_after_a_sequence_are_told_apart(cell: str) -> None:
+    """What a layer that reads the future sees after the end are zeros, what a late read-out sees its initial state."""
+    compare(both_directions(cell, units=3, read_out_delay=2), num_steps=5, population=3)
 
 
 @some_examples
