@@ -41,6 +41,7 @@ from rnnlab.errors import (
     RnnlabError,
     TaskError,
     TrainingError,
+    TuningError,
 )
 from rnnlab.graph import (
     CATALOGUE,
@@ -164,6 +165,7 @@ __all__ = [
     "TaskEntry",
     "TaskError",
     "TrainingError",
+    "TuningError",
     "UnfoldedEdge",
     "UnfoldedGraph",
     "Witnesses",

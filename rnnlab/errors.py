@@ -31,3 +31,7 @@ class CheckpointError(RnnlabError):
 
 class TrainingError(RnnlabError):
     """Training cannot be done as asked: a wrong hyperparameter, or members that cannot be trained together."""
+
+
+class TuningError(RnnlabError):
+    """Tuning or a study cannot be done as asked: a wrong space, specification or budget, or a store out of reach."""

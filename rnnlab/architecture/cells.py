@@ -36,6 +36,7 @@ class Cell:
         ports: the components that edges may read, the first on delayed edges, the last on edges of delay 0.
         carries: the old components that `update` uses; empty for a cell without memory of its own.
         gate_bias: the gates whose bias starts at the extra scalar b^fg (C20).
+        depth_gates: those of them that are gates through depth, with a scalar of their own, b^{fg,y} (C20).
         reset: for cells with a second product: what the carry edge multiplies with its matrix in place of the old h, as
             `reset(gates, carried)`, for the gates named in `reset_gates`.
         reset_gates: the gates of that second product.
@@ -54,6 +55,7 @@ class Cell:
     ports: tuple[str, ...] = ("h",)
     carries: tuple[str, ...] = ("h",)
     gate_bias: tuple[str, ...] = ()
+    depth_gates: tuple[str, ...] = ()
     reset: Callable[..., Expression] | None = None
     reset_gates: tuple[str, ...] = ()
     carry_gates: tuple[str, ...] = ()
@@ -67,7 +69,7 @@ class Cell:
         if not self.name or set(self.name) & set(":/\\"):
             raise ArchitectureError(f"a cell's name is not empty and has no colon or slash, got {self.name!r}")
         known = {*self.gates, *self.edge_gates}
-        for field in ("gate_bias", "reset_gates", "carry_gates", "other_gates"):
+        for field in ("gate_bias", "depth_gates", "reset_gates", "carry_gates", "other_gates"):
             if unknown := [gate for gate in getattr(self, field) if gate not in known]:
                 raise ArchitectureError(f"cell {self.name!r}: {field} names {unknown}, its gates are {sorted(known)}")
         for field in ("ports", "carries"):
@@ -230,6 +232,7 @@ CELLS: dict[str, Cell] = {
             ports=("h", "y"),
             has_depth_input=True,
             gate_bias=("gy", "gh"),
+            depth_gates=("gy",),
             summary="+RNN, gated through depth and through time; two layers or more [C17, C18]",
         ),
         Cell(

@@ -108,7 +108,7 @@ class Case:
 
     def feed(self, seed: int, device: torch.device) -> Feed:
         """Batches; with seed 0 those of the population."""
-        return Feed(self.task, self.task.batch_size, seed, device)
+        return Feed(self.task, self.task.batch_size, [seed], device)
 
 
 def cpu_cases(*, quick: bool) -> list[Case]:

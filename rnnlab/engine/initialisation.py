@@ -65,6 +65,9 @@ MATRICES: dict[str, Draw] = {
 """Every way to draw a matrix, by name; `uniform` lies within 1 either way, to be scaled."""
 
 
+_BIASES = ("constant", "normal")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Initialisation:
     """How one member's numbers start.
@@ -76,6 +79,9 @@ class Initialisation:
         bias: `constant` or `normal` (C25).
         bias_scale: the constant, or what a standard normal is multiplied by (C26).
         gate_bias: b^fg, added to the bias of the gates that the cell names (C20, C27).
+        depth_gate_bias: b^{fg,y}, the same for a gate through depth, as +RNN has it (C20); left out, `gate_bias`.
+        read_out_scale: what matrices into outputs are multiplied by; left out, as others of their form.
+        read_out_bias, read_out_bias_scale: the same for the biases of outputs; left out, as other biases.
     """
 
     square: str = "glorot"
@@ -85,13 +91,25 @@ class Initialisation:
     bias: str = "constant"
     bias_scale: float = 0.0
     gate_bias: float = 0.0
+    depth_gate_bias: float | None = None
+    read_out_scale: float | None = None
+    read_out_bias: str | None = None
+    read_out_bias_scale: float | None = None
 
     def __post_init__(self) -> None:
         for field in ("square", "rectangular"):
             if getattr(self, field) not in MATRICES:
                 raise ArchitectureError(f"{field} is one of {', '.join(MATRICES)}, got {getattr(self, field)!r}")
-        if self.bias not in ("constant", "normal"):
-            raise ArchitectureError(f"bias is constant or normal, got {self.bias!r}")
+        for field, known in (("bias", _BIASES), ("read_out_bias", (*_BIASES, None))):
+            if getattr(self, field) not in known:
+                raise ArchitectureError(f"{field} is constant or normal, got {getattr(self, field)!r}")
+
+    def bias_of(self, category: str) -> tuple[str, float]:
+        """How biases of a category are drawn, and their scale."""
+        if category != "read-out biases":
+            return self.bias, self.bias_scale
+        scale = self.read_out_bias_scale
+        return self.read_out_bias or self.bias, self.bias_scale if scale is None else scale
 
 
 def initial_arrays(
@@ -106,21 +124,25 @@ def initial_arrays(
 
 
 def _array(
-    spec: ParameterSpec, member: Initialisation, biased: dict[str, set[str]], generator: torch.Generator
+    spec: ParameterSpec, member: Initialisation, biased: dict[str, dict[str, bool]], generator: torch.Generator
 ) -> Tensor:
     if len(spec.shape) == 2:
         blocks = [_block(spec, member, generator) for _ in spec.blocks]
         return torch.cat(blocks, dim=1)
     if spec.category not in ("biases", "read-out biases"):
         return torch.zeros(spec.shape, dtype=torch.float64)
-    if member.bias == "normal":
-        values = member.bias_scale * torch.randn(spec.shape, generator=generator, dtype=torch.float64)
+    kind, scale = member.bias_of(spec.category)
+    if kind == "normal":
+        values = scale * torch.randn(spec.shape, generator=generator, dtype=torch.float64)
     else:
-        values = torch.full(spec.shape, member.bias_scale, dtype=torch.float64)
+        values = torch.full(spec.shape, scale, dtype=torch.float64)
     width = spec.shape[0] // len(spec.blocks)
     for number, gate in enumerate(spec.blocks):
-        if gate in biased.get(spec.name, ()):
-            values[number * width : (number + 1) * width] += member.gate_bias
+        is_depth = biased.get(spec.name, {}).get(gate)
+        if is_depth is not None:
+            depth = member.depth_gate_bias
+            extra = depth if is_depth and depth is not None else member.gate_bias
+            values[number * width : (number + 1) * width] += extra
     return values
 
 
@@ -129,17 +151,20 @@ def _block(spec: ParameterSpec, member: Initialisation, generator: torch.Generat
     rows, columns = spec.shape[0], spec.shape[1] // len(spec.blocks)
     is_square = rows == columns and spec.source_kind == "hidden" and spec.category == "weights"
     kind, scale = (member.square, member.square_scale) if is_square else (member.rectangular, member.rectangular_scale)
+    if spec.category == "read-out weights" and member.read_out_scale is not None:
+        scale = member.read_out_scale
     return MATRICES[kind](rows, columns, generator) * (1.0 if kind == "identity" else scale)
 
 
-def _biased_gates(architecture: Architecture) -> dict[str, set[str]]:
-    """For each bias the gates that b^fg is added to."""
-    found: dict[str, set[str]] = {}
+def _biased_gates(architecture: Architecture) -> dict[str, dict[str, bool]]:
+    """For each bias the gates that b^fg is added to, and whether they are gates through depth."""
+    found: dict[str, dict[str, bool]] = {}
     for node in architecture.nodes:
         if node.cell is not None:
             name = node.bias or f"{architecture.label(node.key)} bias"
             cell = named_cell(node.cell)
             repeated = {gate for gate in architecture.gates(node.key) if gate.rstrip("0123456789") in cell.edge_gates}
             of_edges = {gate for gate in repeated if gate.rstrip("0123456789") in cell.gate_bias}
-            found[name] = {gate for gate in cell.gate_bias if gate in cell.gates} | of_edges
+            gates = {gate for gate in cell.gate_bias if gate in cell.gates} | of_edges
+            found[name] = {gate: gate in cell.depth_gates for gate in gates}
     return found

@@ -65,6 +65,19 @@ class Batch:
         return replace(self, inputs=change(self.inputs), targets=change(self.targets), **changed)
 
 
+def stacked(batches: Sequence[Batch]) -> Batch:
+    """Batches of the same sizes as one, [P, B, ...], one for each member."""
+    first = batches[0]
+    if first.lengths is not None:
+        raise TaskError("sequences of different lengths are the same for all members")
+    return replace(
+        first,
+        inputs=torch.stack([batch.inputs for batch in batches]),
+        targets=torch.stack([batch.targets for batch in batches]),
+        weights=None if first.weights is None else torch.stack([cast(Tensor, batch.weights) for batch in batches]),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """One number that says how well a network does.

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from rnnlab.errors import CheckpointError
 
-FORMAT = "rnnlab checkpoint 1"
+FORMAT = "rnnlab checkpoint 2"
 FILE = "checkpoint.safetensors"
 PARTIAL = "checkpoint.partial"
 MOST_DIFFERENCES = 3

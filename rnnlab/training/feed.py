@@ -1,11 +1,17 @@
 """Where training batches come from: drawn again and again, or one stream that begins anew at its end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
-from rnnlab.tasks.task import AbstractTask, Batch
+from rnnlab.tasks.task import AbstractTask, Batch, stacked
+from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.seeds import seeded
+
+
+def batch_seeds(members: Sequence[Hyperparameters], seed: int) -> list[int]:
+    """The seed of each member's batches: its own, or that of the run."""
+    return [seed if member.batch_seed is None else member.batch_seed for member in members]
 
 
 class Feed:
@@ -14,21 +20,28 @@ class Feed:
     Args:
         task: whose batches.
         batch_size: how many sequences each has.
-        seed: of the draws.
+        seeds: of the draws, one for each member. Members with the same seed see the same sequences, and where all have
+            the same the batches have no axis P.
         device: where they are made.
     """
 
-    def __init__(self, task: AbstractTask, batch_size: int, seed: int, device: torch.device) -> None:
+    def __init__(self, task: AbstractTask, batch_size: int, seeds: Sequence[int], device: torch.device) -> None:
         self.task = task
         self.batch_size = batch_size
-        self.generator = seeded("batches", seed, device)
+        self.generators = {seed: seeded("batches", seed, device) for seed in seeds}
         self.position = 0  # how many batches of the present pass over a stream were taken
+        self._device = device
+        self._all_seeds = self._seeds = tuple(seeds)
         self._stream: Iterator[Batch] | None = None
 
     def next(self) -> Batch:
         """The next batch."""
         if self.task.feed == "samples":
-            return self.task.sample(self.batch_size, generator=self.generator)
+            drawn = {
+                seed: self.task.sample(self.batch_size, generator=generator)
+                for seed, generator in self.generators.items()
+            }
+            return stacked([drawn[seed] for seed in self._seeds]) if len(drawn) > 1 else next(iter(drawn.values()))
         batch = next(self._in_order(), None)
         if batch is None:
             self._stream, self.position = None, 0
@@ -36,14 +49,16 @@ class Feed:
         self.position += 1
         return batch
 
-    def select_members(self, task: AbstractTask) -> None:
-        """Go on with the same task for fewer members."""
+    def select_members(self, task: AbstractTask, members: Sequence[int]) -> None:
+        """Go on with some of the members, and the task as it is for them."""
         self.task, self._stream = task, None
+        self._seeds = tuple(self._all_seeds[member] for member in members)
+        self.generators = {seed: self.generators[seed] for seed in self._seeds}
 
     def _in_order(self) -> Iterator[Batch]:
         """The present pass, from where it stands."""
         if self._stream is None:
-            self._stream = self.task.batches("train", self.batch_size, device=self.generator.device)
+            self._stream = self.task.batches("train", self.batch_size, device=self._device)
             for _ in range(self.position):
                 next(self._stream)
         return self._stream

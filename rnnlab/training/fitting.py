@@ -21,7 +21,15 @@ def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[
         raise TrainingError(
             f"{task} has arguments for {task.population} members, the population has {len(members)}: give as many"
         )
+    _check_seeds(task, {member.batch_seed for member in members})
     _check_widths(architecture, task)
+
+
+def _check_seeds(task: AbstractTask, seeds: set[int | None]) -> None:
+    if task.feed == "stream" and seeds != {None}:
+        raise TrainingError(f"{task} is read in order, so that its batches have no seed: leave out batch_seed")
+    if task.population is not None and len(seeds) > 1:
+        raise TrainingError(f"{task} differs between members already: give all of them the same batch_seed")
 
 
 def _check_widths(architecture: Architecture, task: AbstractTask) -> None:

@@ -23,6 +23,8 @@ class Hyperparameters:
 
     Args:
         seed: of the initial numbers. Two members with the same seed and `initialisation` start alike (C10).
+        batch_seed: of the batches, where a member is to see others than its neighbours (C73); left out, that of the
+            run, which all such members share.
         nonlinearity: `tanh` or `relu` in place of what the cells say (C21).
         initialisation: how the numbers start (C22-C27, Z50, Z51).
         optimiser: `sgd`, `momentum`, `rmsprop` or `adam` (C29).
@@ -57,6 +59,7 @@ class Hyperparameters:
     """
 
     seed: int = 0
+    batch_seed: int | None = None
     nonlinearity: str | None = None
     initialisation: Initialisation = field(default_factory=Initialisation)
     optimiser: str = "adam"
@@ -95,7 +98,8 @@ class Hyperparameters:
         for name, (low, high, excluded) in _RANGES.items():
             _check_number(name, getattr(self, name), low, high, excluded, is_optional=name in _OPTIONAL)
         for name in _SCALES:
-            _check_number(name, getattr(self.initialisation, name), -math.inf, math.inf, "")
+            value = getattr(self.initialisation, name)
+            _check_number(name, value, -math.inf, math.inf, "", is_optional=name in _OPTIONAL)
 
     def changed(self, **values: Any) -> "Hyperparameters":
         """The same with other values; those of the `initialisation` go by their own names.
@@ -173,6 +177,7 @@ def check_shared(members: Sequence[Hyperparameters]) -> None:
 
 _INTEGERS = {
     "seed": 0,
+    "batch_seed": 0,
     "inverse_decay_start": 0,
     "plateau_patience": 1,
     "batch_size": 1,
@@ -199,8 +204,14 @@ _RANGES = {
     "dropout": (0.0, 1.0, "high"),
     "explosion": (1.0, math.inf, "low"),
 }
-_SCALES = ("square_scale", "rectangular_scale", "bias_scale", "gate_bias")
-_OPTIONAL = ("batch_size", "truncation", "patience", "inverse_decay_steps", "clip_norm", "clip_value")
+_SCALES = (
+    *("square_scale", "rectangular_scale", "read_out_scale", "bias_scale", "read_out_bias_scale"),
+    *("gate_bias", "depth_gate_bias"),
+)
+_OPTIONAL = (
+    *("batch_seed", "batch_size", "truncation", "patience", "inverse_decay_steps", "clip_norm", "clip_value"),
+    *("read_out_scale", "read_out_bias_scale", "depth_gate_bias"),
+)
 
 
 def _shown(name: str, value: Any) -> str:

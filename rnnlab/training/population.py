@@ -11,7 +11,7 @@ from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.divergence import REASONS as WHY_INFEASIBLE
 from rnnlab.training.evaluation import evaluate
 from rnnlab.training.events import Compacted, Evaluated, Event, MemberFinished, MemberInfeasible, Stepped, Values
-from rnnlab.training.feed import Feed
+from rnnlab.training.feed import Feed, batch_seeds
 from rnnlab.training.graphs import GraphedStep
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.numbers import Layout, arrays_of, build_model
@@ -52,7 +52,7 @@ class Population:
         self._is_graphed = _is_graphed(task, device, use_graph)
         self._layout = Layout(architecture)
         self._batch_size = members[0].batch_size or task.batch_size
-        self._feed = Feed(task, self._batch_size, seed, device)
+        self._feed = Feed(task, self._batch_size, batch_seeds(members, seed), device)
         self._noise = Noise(seed, device)
         if snapshot is None:
             self._begin()
@@ -76,6 +76,7 @@ class Population:
         self._kept = torch.zeros(len(self.members), self._state.numbers.shape[1], dtype=snapshot.kept.dtype)
         self._kept[self._left] = snapshot.kept
         self._feed.position = snapshot.position
+        self._feed.select_members(self.task.select_members(self._rows), self._rows)
         for name, generator in self._generators.items():
             generator.set_state(snapshot.generators[name])
         self.num_steps = int(self._state.step)
@@ -83,7 +84,7 @@ class Population:
     def _prepare(self) -> None:
         """A model and a step for the members that are left."""
         members = [self.members[row] for row in self._rows]
-        self._feed.select_members(self.task.select_members(self._rows))
+        self._feed.select_members(self.task.select_members(self._rows), self._rows)
         self._model = self._built(members, len(members))
         plain = TrainingStep(self._model, self._layout, members, self._state, self._feed, self._noise)
         self._schedule = plain.schedule
@@ -91,7 +92,8 @@ class Population:
 
     @property
     def _generators(self) -> dict[str, torch.Generator]:
-        return {"batches": self._feed.generator, "weights": self._noise.weights, "dropout": self._noise.dropout}
+        batches = {f"batches {seed}": generator for seed, generator in self._feed.generators.items()}
+        return batches | {"weights": self._noise.weights, "dropout": self._noise.dropout}
 
     @property
     def _left(self) -> list[int]:

@@ -51,7 +51,7 @@ class TrainingStep:
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
         """All that a step draws from."""
-        return self.feed.generator, self._noise.weights, self._noise.dropout
+        return *self.feed.generators.values(), self._noise.weights, self._noise.dropout
 
     @property
     def task(self) -> AbstractTask:

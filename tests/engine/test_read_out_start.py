@@ -51,8 +51,10 @@ def test_gates_through_depth_and_time_have_biases_of_their_own() -> None:
         if spec.category == "biases":
             blocks = dict(zip(spec.blocks, apart[spec.name].chunk(len(spec.blocks)), strict=True))
             assert {gate: set(block.tolist()) for gate, block in blocks.items()} == {
-                **{"y": {0.0}, "h": {0.0}},
-                **{"gy": {5.0}, "gh": {2.0}},
+                "y": {0.0},
+                "h": {0.0},
+                "gy": {5.0},
+                "gh": {2.0},
             }
             blocks = dict(zip(spec.blocks, both[spec.name].chunk(len(spec.blocks)), strict=True))
             assert set(blocks["gy"].tolist()) == set(blocks["gh"].tolist()) == {2.0}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rnnlab import AbstractTask, Architecture, Hyperparameters, Model
-from rnnlab.training.feed import Feed
+from rnnlab.training.feed import Feed, batch_seeds
 from rnnlab.training.seeds import seeded
 
 
@@ -37,7 +37,7 @@ def train_plainly(architecture: Architecture, task: AbstractTask, member: Hyperp
         path="reference",
     )
     optimiser = optimiser_of(member, list(model.parameters()))
-    feed = Feed(task, member.batch_size or task.batch_size, seed, torch.device("cpu"))
+    feed = Feed(task, member.batch_size or task.batch_size, batch_seeds([member], seed), torch.device("cpu"))
     losses: list[float] = []
     state = None
     for step in range(member.num_steps):

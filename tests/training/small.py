@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from rnnlab import AbstractTask, Architecture, Hyperparameters, Run, architecture, task
-from rnnlab.training.feed import Feed
+from rnnlab.training.feed import Feed, batch_seeds
 from rnnlab.training.numbers import Layout, build_model
 from rnnlab.training.optimisers import Coefficients
 from rnnlab.training.state import TrainingState
@@ -51,7 +51,7 @@ def training_step(
     coefficients = Coefficients.of(members, dtype=torch.float32, device="cpu")
     state = TrainingState.initial(layout.initial(members), members, coefficients)
     model = build_model(net, members, population=len(members), device="cpu", path=path, precision="float32")
-    feed = Feed(of, members[0].batch_size or of.batch_size, 0, CPU)
+    feed = Feed(of, members[0].batch_size or of.batch_size, batch_seeds(members, 0), CPU)
     return TrainingStep(model, layout, members, state, feed, Noise(0, CPU))
 
 

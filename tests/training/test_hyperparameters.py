@@ -11,6 +11,7 @@ from rnnlab.training.hyperparameters import check_shared
 
 WRONG = {
     "seed": (-1, 1.5, True),
+    "batch_seed": (-1, 1.5, True),
     "nonlinearity": ("sigmoid", 1),
     "initialisation": ("glorot",),
     "optimiser": ("sdg", None),

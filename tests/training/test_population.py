@@ -11,6 +11,7 @@ from rnnlab import AbstractTask, Architecture, Hyperparameters, TrainingError, a
 from rnnlab.training.events import Compacted, Evaluated, Event, Finished, MemberFinished, Started, Stepped
 from rnnlab.training.numbers import Layout
 from tests.training.small import adding, assert_same_member, assert_same_run, mixed, network, quick
+from tests.training.streams import Letters
 
 
 @pytest.mark.parametrize("name", ["tanh", "lstm", "td:gru", "skip-3:lstm"])
@@ -34,6 +35,37 @@ def test_members_of_different_nonlinearities_equal_themselves_alone(name: str) -
         assert together.members[number].curve.losses == pytest.approx(alone.members[0].curve.losses, rel=1e-5)
         if name != "lstm":
             assert_same_member(together, number, alone, 0)
+
+
+def test_members_with_batches_of_their_own_equal_themselves_alone(tmp_path: Path) -> None:
+    """C73; two share theirs, one leaves, and the run is resumed after that."""
+    problem, net = adding(), network(adding())
+    members = [quick(seed=seed, batch_seed=seed // 2, num_steps=20 if seed else 5) for seed in range(4)]
+    together = train(net, problem, members, checkpoint=tmp_path, save_every=5)
+    for number, member in enumerate(members):
+        assert_same_member(together, number, train(net, problem, member), 0)
+    asked: list[None] = []
+
+    def stop() -> bool:
+        asked.append(None)
+        return len(asked) == 13
+
+    train(net, problem, members, checkpoint=tmp_path / "cut", stop=stop)
+    assert_same_run(together, train(net, problem, members, checkpoint=tmp_path / "cut", resume=True))
+    alike = [replace(member, seed=0) for member in members[1:]]
+    losses = [member.curve.losses for member in train(net, problem, alike).members]
+    assert losses[0] != losses[1] == losses[2]
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [(Letters(), "is read in order"), (task("capacity", num_samples=(4, 5), num_inputs=6), "differs between members")],
+    ids=["stream", "arguments by member"],
+)
+def test_batches_that_cannot_be_drawn_for_each_member_are_refused(problem: AbstractTask, message: str) -> None:
+    members = [quick(batch_seed=seed, batch_size=2) for seed in range(2)]
+    with pytest.raises(TrainingError, match=message):
+        train(network(problem, "gru"), problem, members)
 
 
 def test_the_last_member_of_a_nonlinearity_stays() -> None:
