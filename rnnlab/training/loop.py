@@ -7,7 +7,7 @@ A step never makes the host wait for the device; only what happens every so many
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,46 @@ def train(
     >>> [(member.outcome, member.curve.steps) for member in run.members]
     [('finished', (10, 20)), ('finished', (10, 20))]
     """
+    steps = training(
+        architecture,
+        task,
+        hyperparameters,
+        seed=seed,
+        device=device,
+        path=path,
+        precision=precision,
+        use_graph=use_graph,
+        compact=compact,
+        report=report,
+        report_every=report_every,
+        checkpoint=checkpoint,
+        save_every=save_every,
+        resume=resume,
+        stop=stop,
+    )
+    (run,) = train_together([steps])
+    return run
+
+
+def training(
+    architecture: Architecture,
+    task: AbstractTask,
+    hyperparameters: Hyperparameters | Sequence[Hyperparameters] | None = None,
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    path: str = "auto",
+    precision: str = "float32",
+    use_graph: bool | None = None,
+    compact: bool = True,
+    report: Callable[[Event], None] | None = None,
+    report_every: int = 100,
+    checkpoint: str | Path | None = None,
+    save_every: int = 1000,
+    resume: bool = False,
+    stop: Callable[[], bool] | None = None,
+) -> "Training":
+    """What `train` does, for those who do something between steps: it yields after each, and returns the run."""
     members = _members(hyperparameters)
     require_integer("report_every", report_every, 1)
     require_integer("save_every", save_every, 1)
@@ -101,7 +141,7 @@ def train(
     started = time.perf_counter()
     told(_started(population))
     with store.held() if store is not None else nullcontext():
-        _train(population, report_every, compact, store, save_every, stop or _never)
+        yield from _steps(population, report_every, compact, store, save_every, stop or _never)
         if store is not None:
             _save(population, store)
     run = population.run(is_single=isinstance(hyperparameters, Hyperparameters | None))
@@ -118,15 +158,45 @@ def train(
     return run
 
 
-def _train(
+Training = Generator[None, None, Run]
+"""A run that stops after every step."""
+
+
+def train_together(runs: Sequence[Training]) -> list[Run]:
+    """Several runs in turn, a step of each: on a GPU their steps overlap, where one population alone leaves room."""
+    streams: list[Any] = [nullcontext()] * len(runs)
+    if len(runs) > 1 and torch.cuda.is_available():
+        streams = [torch.cuda.stream(torch.cuda.Stream()) for _ in runs]
+    found: dict[int, Run] = {}
+    try:
+        while len(found) < len(runs):
+            for number, (steps, stream) in enumerate(zip(runs, streams, strict=True)):
+                if number not in found:
+                    with stream:
+                        found |= _after_a_step(number, steps)
+    finally:
+        for steps in runs:  # whatever happened, folders are no longer held
+            steps.close()
+    return [found[number] for number in range(len(runs))]
+
+
+def _after_a_step(number: int, steps: Training) -> dict[int, Run]:
+    try:
+        next(steps)
+    except StopIteration as ended:
+        return {number: ended.value}
+    return {}
+
+
+def _steps(
     population: Population,
     report_every: int,
     compact: bool,
     store: CheckpointStore | None,
     save_every: int,
     stop: Callable[[], bool],
-) -> None:
-    """Step by step, until nobody is left to train or somebody says stop."""
+) -> Generator[None]:
+    """One after another, until nobody is left to train or somebody says stop."""
     while not population.has_ended:
         population.step()
         if population.num_steps % report_every == 0 or population.is_evaluation_due:
@@ -139,6 +209,7 @@ def _train(
             _save(population, store)
         if stop():
             return
+        yield
 
 
 def _save(population: Population, store: CheckpointStore) -> None:

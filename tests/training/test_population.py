@@ -9,6 +9,7 @@ import torch
 
 from rnnlab import AbstractTask, Architecture, Hyperparameters, TrainingError, architecture, evaluate, task, train
 from rnnlab.training.events import Compacted, Evaluated, Event, Finished, MemberFinished, Started, Stepped
+from rnnlab.training.loop import train_together, training
 from rnnlab.training.numbers import Layout
 from tests.training.small import adding, assert_same_member, assert_same_run, mixed, network, quick
 from tests.training.streams import Letters
@@ -66,6 +67,26 @@ def test_batches_that_cannot_be_drawn_for_each_member_are_refused(problem: Abstr
     members = [quick(batch_seed=seed, batch_size=2) for seed in range(2)]
     with pytest.raises(TrainingError, match=message):
         train(network(problem, "gru"), problem, members)
+
+
+def test_runs_in_turn_are_those_one_after_another(tmp_path: Path) -> None:
+    problem = adding()
+    names, members = ("tanh", "td:gru"), [quick(seed=seed, num_steps=5 + 10 * seed) for seed in range(2)]
+    runs = [training(network(problem, name), problem, members, checkpoint=tmp_path / name) for name in names]
+    for name, run in zip(names, train_together(runs), strict=True):
+        assert_same_run(run, train(network(problem, name), problem, members))
+
+
+def test_a_run_that_fails_lets_go_of_the_folders_of_all(tmp_path: Path) -> None:
+    problem, net = adding(), network(adding())
+
+    def fail() -> bool:
+        raise KeyError("broken")
+
+    runs = [training(net, problem, quick(), checkpoint=tmp_path / str(n), stop=fail if n else None) for n in range(2)]
+    with pytest.raises(KeyError, match="broken"):
+        train_together(runs)
+    train(net, problem, quick(), checkpoint=tmp_path / "0")
 
 
 def test_the_last_member_of_a_nonlinearity_stays() -> None:
