@@ -23,7 +23,7 @@ demo: $(VENV)/installed ## measure and draw every architecture of the catalogue,
 
 test: $(VENV)/installed ## run the tests; Triton's interpreter runs GPU kernels on the CPU
 	$(BIN)/python -m pytest
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/engine/gpu/test_population.py
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/engine/gpu/test_population.py tests/training/test_fused.py
 
 lint: $(VENV)/installed ## ruff and pyright
 	$(BIN)/ruff check .

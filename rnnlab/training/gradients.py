@@ -33,6 +33,12 @@ class Limits:
         return cls(norm, value if has_value else None, l2 if has_l2 else None)
 
 
+def shares(norms: Tensor, limits: Limits, is_active: Tensor) -> Tensor:
+    """What gradients are multiplied by so that none is longer than its limit, [P, 1]; zero for who is not active."""
+    # a norm of zero has an infinite share, which is 1
+    return torch.where(is_active, (limits.norm / norms).clamp(max=1.0), 0.0)
+
+
 def limit(gradients: Tensor, norms: Tensor, numbers: Tensor, limits: Limits, is_active: Tensor) -> None:
     """Make gradients, in place, those to learn from: scaled to the largest norm (P), cut to the largest value (C33),
     with L2 (C34), and zero for members that are not active.
@@ -49,9 +55,9 @@ def limit(gradients: Tensor, norms: Tensor, numbers: Tensor, limits: Limits, is_
     >>> gradients
     tensor([[0.7000, 0.7000]])
     """
-    # a norm of zero has an infinite share, which is 1
-    share = torch.where(is_active, (limits.norm / norms).clamp(max=1.0), 0.0)
-    gradients.nan_to_num_(0.0, 0.0, 0.0).mul_(share)  # what is not finite is of a member that stands still
+    gradients.nan_to_num_(0.0, 0.0, 0.0).mul_(
+        shares(norms, limits, is_active)
+    )  # what is not finite is of a member that stands still
     if limits.value is not None:
         torch.minimum(gradients, limits.value, out=gradients)
         torch.maximum(gradients, -limits.value, out=gradients)

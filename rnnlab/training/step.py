@@ -1,6 +1,7 @@
 """One training step of a whole population: sample, forward, backward, clip, update. The host never waits in it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from rnnlab.engine.model import Model
 from rnnlab.errors import TrainingError
 from rnnlab.tasks.task import AbstractTask, Batch
 from rnnlab.training.feed import Feed
+from rnnlab.training.fused import fused_learn, has_fused
 from rnnlab.training.gradients import Limits, limit
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.numbers import Disturbance, Layout, arrays_of
@@ -95,16 +97,12 @@ class TrainingStep:
         was_active = state.is_active
         is_active = state.feasibility.look(losses, norms, self.explosion, state.step, was_active)
         rates = self.schedule.rates(state.step, state.plateau)
-        limit(gradients, norms[:, None], state.numbers, self.limits, is_active[:, None])
-        update(
-            state.numbers,
-            gradients,
-            state.moments,
-            self.coefficients,
-            rates=rates[:, None],
-            num_updates=state.step + 1,
-            is_active=is_active[:, None],
-        )
+        now: Any = {"rates": rates[:, None], "num_updates": state.step + 1, "is_active": is_active[:, None]}
+        if has_fused(gradients.device):
+            fused_learn(state.numbers, gradients, norms[:, None], state.moments, self.limits, self.coefficients, **now)
+        else:
+            limit(gradients, norms[:, None], state.numbers, self.limits, is_active[:, None])
+            update(state.numbers, gradients, state.moments, self.coefficients, **now)
         state.losses.copy_(torch.where(was_active, losses.double(), state.losses))
         state.rates.copy_(torch.where(is_active, rates, state.rates))
         state.loss_sum.add_(torch.where(is_active, losses.double(), 0.0))
