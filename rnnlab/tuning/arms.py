@@ -1,0 +1,150 @@
+"""An arm of a study: one architecture on one task, with its search space and its budget of trials."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rnnlab.architecture.architecture import Architecture
+from rnnlab.engine.model import PATHS, PRECISIONS
+from rnnlab.errors import RnnlabError, TuningError
+from rnnlab.tasks.registry import task as named_task
+from rnnlab.tasks.task import AbstractTask, Score
+from rnnlab.training.fitting import check_fit
+from rnnlab.training.hyperparameters import Hyperparameters
+from rnnlab.tuning.binding import bind, check_space, task_of
+from rnnlab.tuning.plain_samplers import GridSampler
+from rnnlab.tuning.samplers import AbstractSampler, sampler
+from rnnlab.tuning.space import SearchSpace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """What is tuned, and how; it is checked when it is made.
+
+    Args:
+        name: among the arms of its study.
+        architecture: what is trained.
+        task: what it is trained on.
+        space: the hyperparameters, and arguments of the task, that are tuned.
+        num_trials: how many points are tried.
+        hyperparameters: all those that are not tuned. Their seed is the arm's: all trials start from the same random
+            numbers (C10), unless `seed` is a dimension of the space.
+        sampler: the name of what suggests the points.
+        sampler_options: its options, by name.
+        seed: of suggestions, networks and batches.
+        path, precision: as in `train`.
+    """
+
+    name: str
+    architecture: Architecture
+    task: AbstractTask
+    space: SearchSpace
+    num_trials: int
+    hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
+    sampler: str = "gp"
+    sampler_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    seed: int = 0
+    path: str = "auto"
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        check_name("an arm", self.name)
+        require_whole("num_trials", self.num_trials, 1)
+        require_whole("seed", self.seed, 0)
+        for field_name, known in (("path", PATHS), ("precision", PRECISIONS)):
+            if getattr(self, field_name) not in known:
+                raise TuningError(f"{field_name} is one of {', '.join(known)}, got {getattr(self, field_name)!r}")
+        base = self.hyperparameters.changed(seed=self.seed)
+        object.__setattr__(self, "hyperparameters", base)
+        self._check_grid(self.new_sampler())
+        check_space(self.space, base, self.architecture, self.task)
+        setting = bind(self.space.sample(np.random.default_rng(0)), base, self.architecture, self.task)
+        try:
+            check_fit(self.architecture, task_of([setting], self.task), [setting.hyperparameters])
+        except RnnlabError as error:
+            raise TuningError(f"arm {self.name} cannot be trained: {error}") from error
+
+    def _check_grid(self, chosen: AbstractSampler) -> None:
+        """Refuse more trials than a grid has points."""
+        if isinstance(chosen, GridSampler):
+            num_points = sum(1 for _ in islice(self.space.grid(chosen.num_per_dimension), self.num_trials))
+            if num_points < self.num_trials:
+                raise TuningError(f"arm {self.name}: the grid has {num_points} points, not {self.num_trials}")
+
+    @property
+    def score(self) -> Score:
+        """What is tuned for: the task's watched score, on validation."""
+        return self.task.scores[0]
+
+    @property
+    def is_maximised(self) -> bool:
+        """Whether higher values are better."""
+        return self.score.better == "higher"
+
+    def new_sampler(self) -> AbstractSampler:
+        """What suggests points."""
+        return sampler(self.sampler, **self.sampler_options)
+
+    def generator(self, first: int) -> np.random.Generator:
+        """Of the suggestions that begin with trial number `first`: they depend on nothing else than the seed."""
+        return np.random.default_rng([self.seed, first])
+
+    def to_json(self) -> dict[str, Any]:
+        """All values; `from_json` makes the arm again."""
+        values = {
+            "name": self.name,
+            "architecture": self.architecture.to_json(),
+            "task": _task_json(self.task),
+            "space": self.space.to_json(),
+            "num_trials": self.num_trials,
+            "hyperparameters": self.hyperparameters.to_json(),
+            "sampler": self.sampler,
+            "sampler_options": dict(self.sampler_options),
+            "seed": self.seed,
+            "path": self.path,
+            "precision": self.precision,
+        }
+        return json.loads(json.dumps(values))  # as it comes back from a store: lists for tuples
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Arm":
+        """What `to_json` gave."""
+        made: dict[str, Any] = {
+            "architecture": Architecture.from_json(values["architecture"]),
+            "task": named_task(**values["task"]),
+            "space": SearchSpace.from_json(values["space"]),
+            "hyperparameters": Hyperparameters.from_json(values["hyperparameters"]),
+        }
+        return cls(**(dict(values) | made))
+
+
+def _task_json(task: AbstractTask) -> dict[str, Any]:
+    """A task by name and arguments; one that was read from a file by the file's name."""
+    module = sys.modules[type(task).__module__]
+    if module.__name__.startswith("rnnlab_task_") and module.__file__:  # as the registry names such modules
+        return task.to_json() | {"name": str(Path(module.__file__).absolute())}
+    return task.to_json()
+
+
+def check_name(kind: str, name: Any) -> None:
+    """Refuse a name that a store, or a folder, could not have.
+
+    >>> check_name("a study", "a/b")
+    Traceback (most recent call last):
+    rnnlab.errors.TuningError: the name of a study is a text without slashes, of 1 to 200 characters, got 'a/b'
+    """
+    is_text = isinstance(name, str) and 0 < len(name) <= 200 and name == name.strip()
+    if not is_text or set(name) & set("/\\\0") or name in (".", ".."):
+        raise TuningError(f"the name of {kind} is a text without slashes, of 1 to 200 characters, got {name!r}")
+
+
+def require_whole(name: str, value: Any, lowest: int) -> None:
+    """Refuse what is no whole number of at least `lowest`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
+        raise TuningError(f"{name} must be a whole number of at least {lowest}, got {value!r}")

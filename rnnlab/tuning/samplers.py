@@ -1,0 +1,94 @@
+"""Samplers by name: each suggests points to try next, in batches."""
+
+import difflib
+import importlib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rnnlab.errors import TuningError
+from rnnlab.tuning.observations import Observation
+from rnnlab.tuning.space import Point, SearchSpace
+
+
+class AbstractSampler(ABC):
+    """Suggests points, given what came of earlier ones."""
+
+    @abstractmethod
+    def suggest(
+        self, space: SearchSpace, observations: Sequence[Observation], count: int, *, generator: np.random.Generator
+    ) -> tuple[Point, ...]:
+        """`count` points that differ from each other, and from those observed while the space has others.
+
+        A space with fewer points than `count` gives all of them, so a batch can be smaller. Where every point has been
+        observed, points are suggested again; a grid, which is gone through once, raises.
+
+        Args:
+            space: where to look.
+            observations: all that is known of points of this space.
+            count: how many points.
+            generator: of random numbers. The same generator and observations give the same points, whatever the
+                sampler was asked before: a study that is resumed goes on as if it had never stopped.
+
+        Raises:
+            TuningError: `count` is no whole number above 0, an observation is of another space, or all points of a grid
+                have been tried.
+        """
+
+
+# the class, or where it is: what needs torch or Optuna is loaded when it is asked for
+SAMPLERS: dict[str, str | type[AbstractSampler]] = {
+    "gp": "rnnlab.tuning.gp_sampler:GaussianProcessSampler",
+    "random": "rnnlab.tuning.plain_samplers:RandomSampler",
+    "grid": "rnnlab.tuning.plain_samplers:GridSampler",
+    "tpe": "rnnlab.tuning.tpe:TpeSampler",
+}
+
+
+def sampler(name: str, **options: Any) -> AbstractSampler:
+    """A sampler by name: `gp`, `random`, `grid`, `tpe`, or one's own that was put into `SAMPLERS`.
+
+    Args:
+        name: of the sampler.
+        options: its own, by name.
+
+    Raises:
+        TuningError: no such sampler or option.
+
+    >>> sampler("grid", num_per_dimension=4)
+    GridSampler(num_per_dimension=4)
+    >>> sampler("radnom")
+    Traceback (most recent call last):
+    rnnlab.errors.TuningError: no sampler is named 'radnom'; did you mean 'random'? there are gp, random, grid, tpe
+    """
+    if name not in SAMPLERS:
+        close = difflib.get_close_matches(str(name).lower(), SAMPLERS, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise TuningError(f"no sampler is named {name!r}; {hint}there are {', '.join(SAMPLERS)}")
+    kind = _loaded(SAMPLERS[name])
+    known = list(inspect.signature(kind).parameters)
+    for option in options:
+        if option not in known:
+            raise TuningError(f"sampler {name} has no option {option!r}; it takes {', '.join(known) or 'none'}")
+    return kind(**options)
+
+
+def check_request(space: SearchSpace, observations: Sequence[Observation], count: Any) -> None:
+    """Refuse a size of a batch that is no whole number above 0, and observations of another space."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise TuningError(f"the number of points to suggest must be a whole number of at least 1, got {count!r}")
+    for number, observation in enumerate(observations):
+        try:
+            space.check(observation.point)
+        except TuningError as error:
+            raise TuningError(f"observation {number} is not of this space: {error}") from error
+
+
+def _loaded(place: str | type[AbstractSampler]) -> type[AbstractSampler]:
+    if not isinstance(place, str):
+        return place
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)

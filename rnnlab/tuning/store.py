@@ -1,0 +1,318 @@
+"""Where studies are kept: Optuna's tables in a SQLite file or on a PostgreSQL server, and two tables beside them.
+
+Optuna's tables hold every trial, so that its dashboard and plots work on our studies; an arm of a study is one study of
+Optuna's, named STUDY/ARM. Beside them `rnnlab_studies` holds what each study is, and `rnnlab_lots` which trials were
+given to which worker (`lots.py`).
+
+A SQLite file serves many processes of one machine; it is written ahead (WAL), so that readers do not wait for writers,
+and writers wait for one another. Several machines share a PostgreSQL server.
+"""
+
+import json
+import sqlite3
+import time
+import weakref
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+import sqlalchemy
+from optuna.storages import RDBStorage
+from sqlalchemy import Column, Double, Insert, Integer, MetaData, String, Table, Text
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from rnnlab.errors import TuningError
+from rnnlab.tuning.arms import Arm, check_name
+
+VERSION = 1
+DEFAULT = "rnnlab.db"
+LOCK_SECONDS = 60
+CONNECT_SECONDS = 10
+ATTEMPTS = 5
+
+_TABLES = MetaData()
+VERSIONS = Table("rnnlab_version", _TABLES, Column("version", Integer, primary_key=True, autoincrement=False))
+STUDIES = Table(
+    "rnnlab_studies",
+    _TABLES,
+    Column("name", String(200), primary_key=True),
+    Column("arms", Text, nullable=False),
+)
+LOTS = Table(
+    "rnnlab_lots",
+    _TABLES,
+    Column("study", String(200), primary_key=True),
+    Column("arm", String(200), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("first", Integer, nullable=False),
+    Column("points", Text, nullable=False),
+    Column("owner", String(200)),
+    Column("grace", Double, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("num_lost", Integer, nullable=False),
+    Column("claimed", Double, nullable=False),
+    Column("heartbeat", Double, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("finished", Double),
+)
+
+
+class Store:
+    """A place for studies.
+
+    Args:
+        place: a SQLite file, or the URL of a PostgreSQL database: `postgresql://user@host/name`.
+        lock_seconds: how long to wait while another process writes to the file.
+
+    Raises:
+        TuningError: it cannot be reached, written to, or is of another version.
+    """
+
+    def __init__(self, place: str | Path = DEFAULT, *, lock_seconds: float = LOCK_SECONDS) -> None:
+        self.url = _url(place)
+        self.place = str(self.url.set(drivername="postgresql") if self.is_server else self.url.database)
+        self._lock_seconds = lock_seconds
+        with self.errors():
+            if not self.is_server:
+                _write_ahead(self.place, lock_seconds)
+            self.optuna = self._opened()
+            self.engine = self.optuna.engine
+            self._end = weakref.finalize(self, self.engine.dispose)
+            self._check_version()
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a server, not a file."""
+        return self.url.get_backend_name() != "sqlite"
+
+    @property
+    def now(self) -> Any:
+        """The store's own clock in SQL, in seconds, so that clocks of machines need not agree."""
+        if self.is_server:
+            return sqlalchemy.func.extract("epoch", sqlalchemy.func.clock_timestamp()).cast(Double)
+        return (sqlalchemy.func.julianday("now") - 2440587.5) * 86400.0
+
+    def close(self) -> None:
+        """Close all connections; a store that nobody uses any longer does so by itself."""
+        self._end()
+
+    @contextmanager
+    def errors(self) -> Generator[None]:
+        """Inside, what goes wrong with the store is a `TuningError` of one line."""
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error, optuna.exceptions.StorageInternalError) as error:
+            raise TuningError(f"store {self.place}: {_reason(error)}") from error
+
+    @contextmanager
+    def transaction(self) -> Generator[sqlalchemy.Connection]:
+        """A connection whose changes are all made, or none."""
+        with self.errors(), self.engine.begin() as connection:
+            yield connection
+
+    def time(self) -> float:
+        """What the store's clock says, in seconds."""
+        with self.transaction() as connection:
+            return float(connection.scalar(sqlalchemy.select(self.now)) or 0.0)
+
+    def insert(self, statement: Insert) -> bool:
+        """Add a row; False if there is one with its key, which stays as it is."""
+        try:
+            with self.errors(), self.engine.begin() as connection:
+                connection.execute(statement)
+        except TuningError as error:
+            if isinstance(error.__cause__, IntegrityError):
+                return False
+            raise
+        return True
+
+    def study_names(self) -> list[str]:
+        """The studies that are in the store, by name."""
+        with self.transaction() as connection:
+            return list(connection.scalars(sqlalchemy.select(STUDIES.c.name).order_by(STUDIES.c.name)))
+
+    def arms(self, study: str) -> tuple[Arm, ...]:
+        """The arms of a study.
+
+        Raises:
+            TuningError: there is no such study.
+        """
+        stored = self._stored(study)
+        if stored is None:
+            names = ", ".join(self.study_names()) or "none"
+            raise TuningError(f"store {self.place} has no study {study!r}; there are: {names}")
+        return tuple(Arm.from_json(values) for values in stored)
+
+    def add_study(self, name: str, arms: Sequence[Arm]) -> None:
+        """Make a study, or find it as it is; its budgets may have grown.
+
+        Raises:
+            TuningError: a study of that name is there with other arms.
+        """
+        check_name("a study", name)
+        if not arms or len({arm.name for arm in arms}) < len(arms):
+            raise TuningError(f"a study has arms, each with a name of its own, got {[arm.name for arm in arms]}")
+        values = [arm.to_json() for arm in arms]
+        if not self.insert(STUDIES.insert().values(name=name, arms=json.dumps(values))):
+            self._grow(name, values)
+        for arm in arms:
+            self._add_arm(name, arm)
+
+    def study_id(self, study: str, arm: str) -> int:
+        """Optuna's number of an arm."""
+        with self.errors():
+            return self.optuna.get_study_id_from_name(f"{study}/{arm}")
+
+    def _stored(self, study: str) -> list[dict[str, Any]] | None:
+        with self.transaction() as connection:
+            found = connection.scalar(sqlalchemy.select(STUDIES.c.arms).where(STUDIES.c.name == study))
+        return None if found is None else json.loads(found)
+
+    def _grow(self, name: str, values: list[dict[str, Any]]) -> None:
+        stored = self._stored(name) or []
+        if difference := _difference(stored, values):
+            raise TuningError(f"study {name!r} in {self.place} is another one: {difference}; choose another name")
+        if stored != values:
+            with self.transaction() as connection:
+                connection.execute(STUDIES.update().where(STUDIES.c.name == name).values(arms=json.dumps(values)))
+
+    def _add_arm(self, study: str, arm: Arm) -> None:
+        from optuna.study import StudyDirection
+
+        direction = StudyDirection.MAXIMIZE if arm.is_maximised else StudyDirection.MINIMIZE
+        with self.errors(), _quiet():
+            try:
+                number = self.optuna.create_new_study([direction], f"{study}/{arm.name}")
+            except optuna.exceptions.DuplicatedStudyError:
+                number = self.study_id(study, arm.name)
+            attributes = {"rnnlab version": VERSION, "study": study, "score": arm.score.name, "arm": arm.to_json()}
+            known = self.optuna.get_study_user_attrs(number)
+            for key, value in attributes.items():
+                if known.get(key) != value:
+                    self.optuna.set_study_user_attr(number, key, value)
+
+    def _opened(self) -> RDBStorage:
+        """Optuna's tables and ours. Processes that begin at once may both want to make them: the slower one finds them
+        at its next try."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._made()
+            except SQLAlchemyError as error:
+                if attempt == ATTEMPTS - 1 or not _is_race(error):
+                    raise
+                time.sleep(0.1 * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _made(self) -> RDBStorage:
+        text = self.url.render_as_string(hide_password=False)
+        try:
+            engine = sqlalchemy.create_engine(text, **self._engine_options())
+        except ImportError as error:
+            raise TuningError("a PostgreSQL store needs psycopg: pip install rnnlab[postgres]") from error
+        try:
+            storage = RDBStorage(text, engine_kwargs={"pool": engine.pool})
+            _TABLES.create_all(storage.engine)
+            return storage
+        except RuntimeError as error:  # what Optuna says of tables of another version
+            engine.dispose()
+            raise TuningError(f"store {self.place}: {' '.join(str(error).split())}") from error
+        except SQLAlchemyError:
+            engine.dispose()
+            raise
+
+    def _engine_options(self) -> dict[str, Any]:
+        if self.is_server:
+            return {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_SECONDS}}
+        return {"connect_args": {"timeout": self._lock_seconds}}
+
+    def _check_version(self) -> None:
+        with self.transaction() as connection:
+            found = list(connection.scalars(sqlalchemy.select(VERSIONS.c.version)))
+        if not found:
+            self.insert(VERSIONS.insert().values(version=VERSION))
+        elif found != [VERSION]:
+            raise TuningError(
+                f"store {self.place} has version {found[0]}, this rnnlab reads version {VERSION}: "
+                "use the rnnlab that made it, or another store"
+            )
+
+
+def _url(place: str | Path) -> sqlalchemy.URL:
+    text = str(place)
+    if "://" not in text:
+        return sqlalchemy.URL.create("sqlite", database=text)
+    try:
+        url = sqlalchemy.make_url(text)
+    except SQLAlchemyError as error:
+        raise TuningError(f"a store is a file or postgresql://USER@HOST/NAME, got {text!r}") from error
+    backend = url.get_backend_name()
+    if backend == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    if backend == "sqlite" and url.database:
+        return url
+    raise TuningError(f"a store is a file or postgresql://USER@HOST/NAME, got {backend}")
+
+
+def _write_ahead(path: str, lock_seconds: float) -> None:
+    """Make the file, or find it, and have it written ahead, which it stays."""
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise TuningError(f"store {path}: there is no folder {folder}")
+    connection = sqlite3.connect(path, timeout=lock_seconds)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL").fetchone()
+    finally:
+        connection.close()
+
+
+def _difference(stored: list[dict[str, Any]], values: list[dict[str, Any]]) -> str | None:
+    """Why stored arms are not those wanted; budgets that have grown are no reason."""
+    names, wanted = [arm["name"] for arm in stored], [arm["name"] for arm in values]
+    if names != wanted:
+        return f"its arms are {', '.join(names)}, not {', '.join(wanted)}"
+    for there, here in zip(stored, values, strict=True):
+        if keys := [key for key in here if key != "num_trials" and there.get(key) != here[key]]:
+            return f"arm {here['name']} differs in {' and '.join(keys)}"
+        if there["num_trials"] > here["num_trials"]:
+            return f"arm {here['name']} has {there['num_trials']} trials, which cannot become {here['num_trials']}"
+    return None
+
+
+def _is_race(error: SQLAlchemyError) -> bool:
+    """Whether somebody else made a table, or a row of it, a moment earlier."""
+    text = str(error).lower()
+    return any(words in text for words in ("already exists", "unique constraint", "duplicate key", "is locked"))
+
+
+_REASONS = {
+    "database is locked": "it is locked by another process that writes to it: wait for that one, or end it",
+    "database or disk is full": "the disk is full; everything recorded before is intact",
+    "no space left on device": "the disk is full; everything recorded before is intact",
+    "disk i/o error": "the disk cannot be read or written; is it full?",
+    "unable to open database file": "the file cannot be opened",
+    "file is not a database": "the file is no SQLite database",
+    "readonly database": "the file can be read, but not written",
+}
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    inner = error.__cause__ if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ else error
+    text = str(getattr(inner, "orig", None) or inner)
+    for words, reason in _REASONS.items():
+        if words in text.lower():
+            return reason
+    return " ".join(text.split())[:300]
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Inside, Optuna does not announce what it makes."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)

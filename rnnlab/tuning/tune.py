@@ -1,0 +1,196 @@
+"""Tune the hyperparameters of one architecture on one task: the simplest study, with one arm."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rnnlab.architecture.architecture import Architecture
+from rnnlab.errors import TuningError
+from rnnlab.tasks.task import AbstractTask
+from rnnlab.training.hyperparameters import Hyperparameters
+from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.events import TuningEvent
+from rnnlab.tuning.lots import GRACE
+from rnnlab.tuning.space import SearchSpace
+from rnnlab.tuning.spaces import NamedSpace, cells_of, named_space
+from rnnlab.tuning.store import DEFAULT, Store
+from rnnlab.tuning.trials import Trial, Trials
+from rnnlab.tuning.worker import Work, work
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """What came of tuning.
+
+    Args:
+        name: of the study.
+        store: where it is.
+        arm: what was tuned.
+        trials: all trials so far, by number.
+        is_complete: whether all have ended; otherwise `tune` goes on when it is called again.
+    """
+
+    name: str
+    store: str
+    arm: Arm
+    trials: Sequence[Trial]
+    is_complete: bool
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial with the best value; None if no trial is complete."""
+        return best_trial(self.trials, is_maximised=self.arm.is_maximised)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The trials as rows of a table."""
+        return [trial.row() for trial in self.trials]
+
+    def __str__(self) -> str:
+        states = [trial.state for trial in self.trials]
+        counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states)) or "no trials"
+        lines = [f"study {self.name} in {self.store}: {counts} of {self.arm.num_trials}"]
+        if (best := self.best) is not None:
+            score = self.arm.score.name
+            test = _shown(best.scores["test"].get(score))
+            lines.append(f"best: trial {best.number}, {score} {_shown(best.value)} on validation, {test} on test")
+            lines += [f"  {name}={_shown(value)}" for name, value in best.point.items()]
+        return "\n".join(lines)
+
+
+def tune(
+    architecture: Architecture,
+    task: AbstractTask,
+    space: SearchSpace | NamedSpace | str | None = None,
+    *,
+    trials: int = 100,
+    sampler: str = "gp",
+    sampler_options: Mapping[str, Any] | None = None,
+    hyperparameters: Hyperparameters | None = None,
+    store: str | Path = DEFAULT,
+    name: str | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    path: str = "auto",
+    precision: str = "float32",
+    population: int | None = None,
+    checkpoints: str | Path | None = None,
+    save_every: int | None = None,
+    report: Callable[[TuningEvent], None] | None = None,
+    report_every: int = 100,
+    stop: Callable[[], bool] | None = None,
+    grace: float = GRACE,
+) -> Tuning:
+    """Find good hyperparameters of an architecture for a task.
+
+    Called again with the same arguments it goes on where it was, or gives the result that is there; with more trials it
+    adds some. Several processes that call it with the same store share the work.
+
+    Args:
+        architecture: what to tune.
+        task: what it is trained on; its watched score on validation decides.
+        space: what is tuned: a space; or one of a paper's, whose fixed values come with it (`named_space`), or just its
+            name; left out, Collins et al.'s.
+        trials: how many points to try.
+        sampler, sampler_options: what suggests them: `gp`, `random`, `grid` or `tpe`, and its own options.
+        hyperparameters: all those that are not tuned.
+        store: a SQLite file, or the URL of a PostgreSQL database.
+        name: of the study; left out, it is made from all that decides its result.
+        seed: of everything random.
+        device, population, checkpoints, save_every, report, report_every, stop, grace: as in `Work`.
+        path, precision: as in `train`.
+
+    Raises:
+        TuningError: what is asked for does not fit together, or the store cannot be used.
+
+    >>> from rnnlab import architecture, task
+    >>> from rnnlab.tuning.dimensions import Float
+    >>> adding = task("adding", length=5, num_evaluation=50)
+    >>> network = architecture("tanh", input_size=2, output_size=1, units=4)
+    >>> space = SearchSpace([Float("learning_rate", 1e-3, 1e-1, "log")])
+    >>> short = Hyperparameters(num_steps=10, evaluate_every=5, batch_size=4)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tuning = tune(network, adding, space, trials=4, sampler="random", hyperparameters=short,
+    ...                   store=f"{folder}/rnnlab.db", name="first")
+    >>> [trial.state for trial in tuning.trials], tuning.best.value < 1.2
+    (['complete', 'complete', 'complete', 'complete'], True)
+    """
+    base = hyperparameters or Hyperparameters()
+    if isinstance(space, SearchSpace):
+        tuned = space
+    else:
+        found = space if isinstance(space, NamedSpace) else named_space(space, architecture, task)
+        tuned, base = found.space, base.changed(**found.fixed)
+    arm = Arm(
+        name="+".join(cells_of(architecture)),
+        architecture=architecture,
+        task=task,
+        space=tuned,
+        num_trials=trials,
+        hyperparameters=base,
+        sampler=sampler,
+        sampler_options=sampler_options or {},
+        seed=seed,
+        path=path,
+        precision=precision,
+    )
+    how = Work(
+        device=device,
+        population=population,
+        checkpoints=checkpoints,
+        save_every=save_every,
+        report=report,
+        report_every=report_every,
+        stop=stop,
+        grace=grace,
+    )
+    place, study = Store(store), name or _name(arm)
+    try:
+        place.add_study(study, [arm])
+        work(place, study, [arm], how)
+        return _tuning(place, study, arm)
+    finally:
+        place.close()
+
+
+def load_tuning(store: Store | str | Path, name: str) -> Tuning:
+    """What is known of a study with one arm.
+
+    Raises:
+        TuningError: there is none of that name, or it has several arms.
+    """
+    place = store if isinstance(store, Store) else Store(store)
+    arms = place.arms(name)
+    if len(arms) != 1:
+        raise TuningError(f"study {name!r} has {len(arms)} arms: {', '.join(arm.name for arm in arms)}")
+    return _tuning(place, name, arms[0])
+
+
+def _tuning(store: Store, name: str, arm: Arm) -> Tuning:
+    trials = Trials(store, name, arm).all()
+    is_complete = sum(trial.has_ended for trial in trials) >= arm.num_trials
+    return Tuning(name=name, store=store.place, arm=arm, trials=trials, is_complete=is_complete)
+
+
+def best_trial(trials: Sequence[Trial], *, is_maximised: bool) -> Trial | None:
+    """The complete trial with the best value, the first of equals; None if there is none."""
+    complete = [trial for trial in trials if trial.value is not None]
+    sign = -1 if is_maximised else 1
+    return min(complete, key=lambda trial: sign * (trial.value or 0.0), default=None)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _name(arm: Arm) -> str:
+    """A name that changes with everything but the number of trials."""
+    values = {key: value for key, value in arm.to_json().items() if key != "num_trials"}
+    digest = hashlib.blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=4).hexdigest()
+    return f"{arm.task.name}-{digest}"

@@ -1,0 +1,353 @@
+"""A worker: takes trials of a study, trains them as populations, records them; until none is left.
+
+    while there is something to do:
+        go on with a lot that was handed back or whose worker was lost     (`lots.py`)
+        or claim a new one, of the arm that is furthest behind its budget  (suggestions: `samplers.py`)
+        train it, saving checkpoints and saying all the time that it is alive
+        record its trials
+
+Any number of workers may work on a study, in processes or machines of their own. They know nothing of each other but
+what is in the store.
+"""
+
+import importlib.metadata
+import os
+import platform
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rnnlab.errors import TuningError
+from rnnlab.training.events import Event, Started
+from rnnlab.training.loop import train
+from rnnlab.training.run import Run
+from rnnlab.training.words import usable_device
+from rnnlab.tuning.arms import Arm, require_whole
+from rnnlab.tuning.binding import Setting, bind, split, task_of
+from rnnlab.tuning.checkpoints import (
+    checkpoint_root,
+    has_checkpoint,
+    lot_folder,
+    population_folder,
+    remove_folder,
+    study_folder,
+)
+from rnnlab.tuning.events import (
+    LotClaimed,
+    LotFinished,
+    LotHandedBack,
+    LotLost,
+    LotTakenOver,
+    Trained,
+    TrialEnded,
+    TuningEvent,
+    Waiting,
+    WorkEnded,
+    WorkStarted,
+)
+from rnnlab.tuning.heart import Heart
+from rnnlab.tuning.lots import GRACE, Lot, Lots
+from rnnlab.tuning.populations import chunks, lot_size, population_size
+from rnnlab.tuning.samplers import AbstractSampler
+from rnnlab.tuning.scoring import training_scores
+from rnnlab.tuning.store import Store
+from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
+
+LEAST_STEPS = 100  # between two checkpoints, where nobody says otherwise
+BEATS = 6  # in that time: some may be late, where the store is busy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """How a worker works.
+
+    Args:
+        device: where it trains.
+        population: how many networks at once; left out, as many as the device likes.
+        checkpoints: where populations are saved; left out, beside a SQLite file, or in the current folder.
+        save_every: after how many steps they are; left out, about fifty times on the way.
+        report: called with everything that happens (`events.py`).
+        report_every: after how many steps training says how it stands.
+        stop: asked after every step; once it says yes, trials are saved, handed back, and the worker ends.
+        grace: for how many seconds it may be silent before others go on with its trials.
+    """
+
+    device: torch.device | str = "cpu"
+    population: int | None = None
+    checkpoints: str | Path | None = None
+    save_every: int | None = None
+    report: Callable[[TuningEvent], None] | None = None
+    report_every: int = 100
+    stop: Callable[[], bool] | None = None
+    grace: float = GRACE
+
+    def __post_init__(self) -> None:
+        require_whole("report_every", self.report_every, 1)
+        if self.save_every is not None:
+            require_whole("save_every", self.save_every, 1)
+        if not self.grace > 0:
+            raise TuningError(f"grace must be above 0 seconds, got {self.grace!r}")
+
+
+def work(store: Store, study: str, arms: Sequence[Arm], how: Work | None = None) -> bool:
+    """Work on a study until all its trials have ended, or somebody says stop.
+
+    Args:
+        store: where it is; it was added there.
+        study: its name.
+        arms: those of the study.
+        how: everything about the worker itself.
+
+    Returns:
+        Whether all trials have ended.
+
+    Raises:
+        TuningError: the store cannot be used, or trials do not fit into the device's memory; what was being trained is
+            handed back.
+    """
+    return Worker(store, study, arms, how or Work()).work()
+
+
+class Worker:
+    """One worker; see `work`."""
+
+    def __init__(self, store: Store, study: str, arms: Sequence[Arm], how: Work) -> None:
+        self.name = f"{platform.node()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._store, self._study, self._how = store, study, how
+        self._arms = {arm.name: arm for arm in arms}
+        self._lots = Lots(store, study, how.grace)
+        self._trials = {arm.name: Trials(store, study, arm) for arm in arms}
+        self._samplers: dict[str, AbstractSampler] = {arm.name: arm.new_sampler() for arm in arms}
+        self._device = usable_device(str(how.device))
+        self._sizes = {arm.name: population_size(arm, self._device, how.population) for arm in arms}
+        self._root = checkpoint_root(store, how.checkpoints)
+        self._report = how.report or _nothing
+        self._num_recorded = 0
+
+    def work(self) -> bool:
+        """Until all trials have ended (True) or somebody says stop (False)."""
+        started = time.perf_counter()
+        self._tell_start()
+        is_complete = False
+        while not self._is_stopped():
+            lot = self._taken_over() or self._claimed()
+            if lot is not None:
+                self._train_lot(lot)
+            elif is_complete := self._wait_for_others():
+                remove_folder(study_folder(self._root, self._study))
+                break
+        seconds = time.perf_counter() - started
+        self._report(
+            WorkEnded(study=self._study, is_complete=is_complete, num_trials=self._num_recorded, seconds=seconds)
+        )
+        return is_complete
+
+    def _is_stopped(self) -> bool:
+        return self._how.stop is not None and self._how.stop()
+
+    def _taken_over(self) -> Lot | None:
+        lot = self._lots.take_over(self.name)
+        if lot is not None:
+            self._report(LotTakenOver(was_lost=lot.was_lost, **_described(lot)))
+        return lot
+
+    def _claimed(self) -> Lot | None:
+        """New trials; None where every arm has its budget."""
+        while True:
+            started, every = time.perf_counter(), self._lots.all()
+            arm = self._furthest_behind(every)
+            if arm is None:
+                return None
+            lots = [lot for lot in every if lot.arm == arm.name]
+            first = lots[-1].numbers.stop if lots else 0
+            points = self._samplers[arm.name].suggest(
+                arm.space,
+                self._trials[arm.name].observations(lots),
+                lot_size(arm.num_trials - first, self._sizes[arm.name]),
+                generator=arm.generator(first),
+            )
+            if not points:
+                raise TuningError(f"sampler {arm.sampler} has no points left for arm {arm.name} after {first} trials")
+            for point in points:
+                arm.space.check(point)
+            lot = self._lots.claim(arm.name, lots, points, self.name)
+            if lot is not None:
+                self._report(LotClaimed(seconds=time.perf_counter() - started, **_described(lot)))
+                return lot
+
+    def _furthest_behind(self, lots: Sequence[Lot]) -> Arm | None:
+        """The arm that has used up the smallest share of its budget; None where all have used up theirs."""
+        used = dict.fromkeys(self._arms, 0)
+        for lot in lots:
+            used[lot.arm] = max(used[lot.arm], lot.numbers.stop)
+        shares = {name: used[name] / arm.num_trials for name, arm in self._arms.items()}
+        behind = min(shares, key=lambda name: shares[name])
+        return self._arms[behind] if shares[behind] < 1 else None
+
+    def _wait_for_others(self) -> bool:
+        """Whether there is nothing to wait for; otherwise a moment passes."""
+        unfinished = [lot for lot in self._lots.all() if not lot.is_finished]
+        if not unfinished:
+            return True
+        self._report(Waiting(study=self._study, num_lots=len(unfinished)))
+        time.sleep(min(1.0, self._how.grace / BEATS))
+        return False
+
+    def _train_lot(self, lot: Lot) -> None:
+        """Train and record all trials of a lot; whatever happens, it is finished, handed back, or another worker's."""
+        is_finished = False
+        heart = Heart(self._lots, lot, self._how.grace / BEATS)
+        try:
+            with heart:
+                is_finished = self._train_populations(lot, heart) and self._lots.finish(lot)
+        except torch.OutOfMemoryError as error:
+            raise TuningError(
+                f"{len(lot.points)} trials of {lot.arm} do not fit into the memory of {self._device}: "
+                f"give a population below {self._sizes[lot.arm]}"
+            ) from error
+        finally:
+            if is_finished:
+                remove_folder(lot_folder(self._root, lot))
+                self._report(LotFinished(**_described(lot)))
+            else:
+                kind = LotHandedBack if self._lots.hand_back(lot) else LotLost
+                self._report(kind(**_described(lot)))
+
+    def _train_populations(self, lot: Lot, heart: Heart) -> bool:
+        """Whether all trials of the lot have come to their end."""
+        arm, trials = self._arms[lot.arm], self._trials[lot.arm]
+        settings = [bind(point, arm.hyperparameters, arm.architecture, arm.task) for point in lot.points]
+        trials.make(lot, settings)
+        ended = trials.ended(lot) if lot.generation else {}
+        before, begun = lot.seconds, time.perf_counter()
+        for group in split(settings, arm.task):
+            for places in chunks(group, self._sizes[arm.name]):
+                numbers = [lot.first + place for place in places]
+                if all(number in ended for number in numbers):
+                    before -= ended[numbers[0]].wall_seconds or 0.0
+                    continue
+                trained = self._train(lot, places, [settings[place] for place in places], heart)
+                if not trained.run.is_complete or not self._lots.beat(lot):
+                    return False
+                seconds = before + time.perf_counter() - begun
+                self._record(lot, trained, numbers, seconds)
+                before, begun = 0.0, time.perf_counter()
+        return True
+
+    def _train(self, lot: Lot, places: Sequence[int], settings: Sequence[Setting], heart: Heart) -> "_Trained":
+        arm = self._arms[lot.arm]
+        task = task_of(settings, arm.task)
+        name = f"{self._device.type}-{places[0]}-{places[-1]}-{len(places)}"
+        folder = population_folder(self._root, lot, name)
+        numbers, paths = [lot.first + place for place in places], ["unknown"]
+
+        def told(event: Event) -> None:
+            if isinstance(event, Started):
+                paths.append(event.path)
+            self._report(Trained(members=numbers, event=event, **_described(lot)))
+
+        members = [setting.hyperparameters for setting in settings]
+        run = train(
+            arm.architecture,
+            task,
+            members,
+            seed=arm.seed,
+            device=self._device,
+            path=arm.path,
+            precision=arm.precision,
+            report=told,
+            report_every=self._how.report_every,
+            checkpoint=folder,
+            save_every=self._how.save_every or max(LEAST_STEPS, max(each.num_steps for each in members) // 50),
+            resume=has_checkpoint(folder),
+            stop=lambda: self._is_stopped() or heart.is_lost,
+        )
+        if not run.is_complete:
+            return _Trained(run, [], paths[-1])
+        return _Trained(run, training_scores(run.model, task, members[0].batch_size or task.batch_size), paths[-1])
+
+    def _record(self, lot: Lot, trained: "_Trained", numbers: Sequence[int], seconds: float) -> None:
+        arm = self._arms[lot.arm]
+        circumstances = self._circumstances(lot, arm, trained.path)
+        outcomes = {
+            number: Outcome(
+                member=member,
+                training=training if member.validation else {},
+                wall_seconds=seconds,
+                population=len(numbers),
+                run=circumstances,
+            )
+            for number, member, training in zip(numbers, trained.run.members, trained.training, strict=True)
+        }
+        self._trials[lot.arm].record(outcomes)
+        self._num_recorded += len(outcomes)
+        for number, outcome in outcomes.items():
+            self._tell_trial(arm, number, outcome)
+
+    def _circumstances(self, lot: Lot, arm: Arm, path: str) -> dict[str, Any]:
+        is_gpu = self._device.type == "cuda"
+        return {
+            "path": path,
+            "device": torch.cuda.get_device_name(self._device) if is_gpu else str(self._device),
+            "precision": arm.precision,
+            "seed": arm.seed,
+            "rnnlab": importlib.metadata.version("rnnlab"),
+            "torch": torch.__version__,
+            "worker": self.name,
+            "num_lost": lot.num_lost,
+            "num_resumed": lot.generation,
+        }
+
+    def _tell_start(self) -> None:
+        ended = {name: sum(each.has_ended for each in trials.all()) for name, trials in self._trials.items()}
+        self._report(
+            WorkStarted(
+                study=self._study,
+                worker=self.name,
+                store=self._store.place,
+                device=str(self._device),
+                budgets={name: arm.num_trials for name, arm in self._arms.items()},
+                ended=ended,
+            )
+        )
+
+    def _tell_trial(self, arm: Arm, number: int, outcome: Outcome) -> None:
+        reason = why_infeasible(outcome.member, arm.score.name)
+        self._report(
+            TrialEnded(
+                study=self._study,
+                arm=arm.name,
+                number=number,
+                state="complete" if reason is None else "infeasible",
+                value=outcome.member.validation[arm.score.name] if reason is None else None,
+                reason=reason,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A population that was trained: its run, its scores on training data, and the engine's path."""
+
+    run: Run
+    training: list[dict[str, float]]
+    path: str
+
+
+def _described(lot: Lot) -> dict[str, Any]:
+    return {
+        "study": lot.study,
+        "arm": lot.arm,
+        "lot": lot.number,
+        "first": lot.first,
+        "num_trials": len(lot.points),
+    }
+
+
+def _nothing(event: TuningEvent) -> None:
+    """Nobody listens."""

@@ -1,0 +1,431 @@
+"""What a worker does: which arm it goes on with, how many trials it takes, what it records (issue 7, 1, 4, 5)."""
+
+import importlib.metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rnnlab import CheckpointError, Hyperparameters, TrainingError, TuningError, evaluate, task, train
+from rnnlab.training.events import Finished, Saved, Stepped
+from rnnlab.tuning import worker
+from rnnlab.tuning.dimensions import Category, Float
+from rnnlab.tuning.events import (
+    LotClaimed,
+    LotFinished,
+    LotHandedBack,
+    LotLost,
+    Trained,
+    TrialEnded,
+    TuningEvent,
+    WorkEnded,
+)
+from rnnlab.tuning.heart import Heart
+from rnnlab.tuning.lots import Lots
+from rnnlab.tuning.observations import Observation
+from rnnlab.tuning.plain_samplers import RandomSampler
+from rnnlab.tuning.populations import chunks, lot_size, num_fitting, population_size
+from rnnlab.tuning.samplers import SAMPLERS
+from rnnlab.tuning.space import SearchSpace
+from rnnlab.tuning.store import LOTS, Store
+from rnnlab.tuning.trials import Trial, Trials
+from rnnlab.tuning.worker import Work, work
+from tests.tuning.small_studies import STUDY, arm, assert_same_trials, result, trials_of
+from tests.tuning.store_contract import make_older
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "rnnlab.db")
+
+
+def worked(store: Store, arms: list[Any], **how: Any) -> tuple[list[Trial], list[TuningEvent]]:
+    """The trials and events of a study that one worker does."""
+    events: list[TuningEvent] = []
+    store.add_study(STUDY, arms)
+    assert work(store, STUDY, arms, Work(report=events.append, **how))
+    return trials_of(store, arms), events
+
+
+def test_trial_is_what_training_alone_gives(store: Store) -> None:
+    """Every value of the record, against a network trained by itself (C2)."""
+    one = arm(num_trials=4)
+    trials, _ = worked(store, [one], population=4)
+    members = [one.hyperparameters.changed(**trial.point) for trial in trials]
+    run = train(one.architecture, one.task, members, seed=one.seed)
+    for trial, member in zip(trials, run.members, strict=True):
+        assert trial.hyperparameters == member.hyperparameters
+        assert (trial.outcome, trial.num_steps, trial.best_step) == (member.outcome, member.num_steps, member.best_step)
+        assert (trial.seed, trial.num_parameters) == (3, one.architecture.num_parameters())
+        if member.is_feasible:
+            assert trial.value == member.validation["mse"]
+            assert trial.scores["validation"] == member.validation
+            assert trial.scores["test"] == member.test
+            assert trial.curve["scores"]["mse"] == list(member.curve.scores["mse"])
+            assert trial.curve["losses"] == list(member.curve.losses)
+            assert 0 < trial.scores["train"]["mse"] != trial.value
+        else:
+            assert (trial.state, trial.value, trial.reason) == ("infeasible", None, member.reason)
+            assert trial.scores["train"] == {}
+    assert {trial.state for trial in trials} == {"complete", "infeasible"}
+
+
+def test_training_score_is_of_as_many_sequences_as_validation_has(store: Store) -> None:
+    problem = task("adding", length=5, num_training=40, num_evaluation=40)
+    one = arm(task=problem, num_trials=2, space=SearchSpace([Float("learning_rate", 1e-3, 1e-2)]))
+    trials, _ = worked(store, [one], population=2)
+    run = train(one.architecture, problem, [trial.hyperparameters for trial in trials], seed=one.seed)
+    assert [trial.scores["train"]["mse"] for trial in trials] == evaluate(run.model, problem, "train", 4)["mse"]
+
+
+def test_record_says_how_it_came_about(store: Store) -> None:
+    trials, _ = worked(store, [arm(precision="float32", path="reference")], population=4)
+    for trial in trials:
+        assert trial.run["path"].startswith("reference")
+        assert (trial.run["device"], trial.run["precision"], trial.run["seed"]) == ("cpu", "float32", 3)
+        assert trial.run["torch"] == torch.__version__
+        assert trial.run["rnnlab"] == importlib.metadata.version("rnnlab")
+        assert (trial.run["num_lost"], trial.run["num_resumed"], trial.population) == (0, 0, 4)
+        assert trial.wall_seconds is not None
+        assert 0 < trial.wall_seconds < 60
+    row = trials[0].row()
+    assert row["point.learning_rate"] == trials[0].point["learning_rate"]
+    assert row["validation.mse"] == trials[0].scores["validation"]["mse"]
+
+
+def test_no_number_that_json_lacks_is_written(store: Store) -> None:
+    worked(store, [arm(space=SearchSpace([Float("learning_rate", 1e6, 1e9, "log")]), num_trials=4)], population=4)
+    for trial in store.optuna.get_all_trials(store.study_id(STUDY, "gru")):
+        assert trial.values is None
+        assert all(word not in str(trial.user_attrs) for word in ("nan", "inf'", "Infinity"))
+
+
+@pytest.mark.parametrize(("value", "words"), [(float("nan"), "was never a number"), (float("inf"), "is infinite")])
+def test_score_that_is_no_number_is_infeasible(
+    value: float, words: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On validation, with training losses that did not diverge."""
+    kind = type(arm().task)
+    original = kind.finish
+    monkeypatch.setattr(kind, "finish", lambda task, tally: {"mse": original(task, tally)["mse"] * 0 + value})
+    one = arm(space=SearchSpace([Float("learning_rate", 1e-3, 1e-2)]), num_trials=1)
+    ((trial,), _) = worked(store, [one])
+    assert (trial.state, trial.value, trial.outcome) == ("infeasible", None, "finished")
+    assert trial.reason == f"its mse on validation {words}"
+    assert trial.curve["scores"]["mse"] == [None, None, None]
+
+
+def test_higher_scores_are_better_where_the_task_says_so(store: Store) -> None:
+    """C41: capacity's mutual information; the sampler is told its negative."""
+    problem = task("capacity", num_inputs=4, length=2)
+    space = SearchSpace([Float("learning_rate", 1e-3, 1e-1, "log"), Float("task.samples_per_parameter", 0.1, 1, "log")])
+    one = arm(task=problem, space=space, num_trials=6)
+    trials, _ = worked(store, [one], population=3)
+    assert store.optuna.get_study_directions(store.study_id(STUDY, "gru"))[0].name == "MAXIMIZE"
+    observed = Trials(store, STUDY, one).observations(Lots(store, STUDY).all())
+    assert [each.value for each in observed] == [-trial.value for trial in trials if trial.value is not None]
+    assert [dict(each.point) for each in observed] == [dict(trial.point) for trial in trials]
+    sizes = [trial.arguments["num_samples"] for trial in trials]
+    assert len(set(sizes)) > 1
+    assert all(
+        trial.scores["validation"]["mutual_information"] <= size for trial, size in zip(trials, sizes, strict=True)
+    )
+
+
+class Recording(RandomSampler):
+    """Keeps what it was asked."""
+
+    asked: list[tuple[list[Observation], int]] = []  # noqa: RUF012
+
+    def suggest(self, space: Any, observations: Any, count: int, *, generator: np.random.Generator) -> Any:
+        self.asked.append((list(observations), count))
+        return super().suggest(space, observations, count, generator=generator)
+
+
+def test_sampler_is_told_everything_in_order_and_pending_trials_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SAMPLERS, "recording", Recording)
+    monkeypatch.setattr(Recording, "asked", [])
+    one = arm(sampler="recording", num_trials=12)
+    store.add_study(STUDY, [one])
+    points = [{"optimiser": "sgd", "learning_rate": 0.1, "gate_bias": float(number)} for number in range(2)]
+    Lots(store, STUDY).claim("gru", [], points, "a worker far away")
+    stop = iter(range(10**6))
+    work(store, STUDY, [one], Work(population=5, stop=lambda: next(stop) > 40))
+    (first, count), (second, _) = Recording.asked
+    assert [(each.point, each.state) for each in first] == [(point, "pending") for point in points]
+    assert count == 5
+    assert [each.state for each in second[:2]] == ["pending", "pending"]
+    assert len(second) == 7
+    assert {each.state for each in second[2:]} <= {"complete", "infeasible"}
+    trials = {trial.number: trial for trial in trials_of(store, [one])}
+    assert [each.value for each in second[2:]] == [trials[number].value for number in range(2, 7)]
+
+
+class Wrong(RandomSampler):
+    """Suggests what it is told to."""
+
+    points: tuple[Any, ...] = ()
+
+    def suggest(self, space: Any, observations: Any, count: int, *, generator: np.random.Generator) -> Any:
+        return self.points
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ((), "sampler wrong has no points left for arm gru after 0 trials"),
+        (({"optimiser": "sgd", "learning_rate": 1e9, "gate_bias": 1.0},), "learning_rate must be in"),
+        (({"optimiser": "sgd"},), "the point has no learning_rate"),
+    ],
+)
+def test_sampler_that_suggests_nonsense_is_one_clear_error(
+    points: tuple[Any, ...], words: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SAMPLERS, "wrong", Wrong)
+    monkeypatch.setattr(Wrong, "points", points)
+    one = arm(sampler="wrong")
+    store.add_study(STUDY, [one])
+    with pytest.raises(TuningError, match=words):
+        work(store, STUDY, [one])
+    assert Lots(store, STUDY).all() == []
+
+
+def test_checkpoints_are_written_about_fifty_times_where_nobody_says(store: Store) -> None:
+    _, events = worked(store, [arm(num_trials=2, num_steps=300)], population=2)
+    saved = [event.event.step for event in events if isinstance(event, Trained) and isinstance(event.event, Saved)]
+    assert saved == [100, 200, 300, 300]
+
+
+def test_arms_advance_together_by_their_shares_of_the_budget(store: Store) -> None:
+    arms = [arm("a", num_trials=12), arm("b", num_trials=4), arm("c", num_trials=8)]
+    _, events = worked(store, arms, population=4)
+    claims = [(event.arm, event.first, event.num_trials) for event in events if isinstance(event, LotClaimed)]
+    assert claims == [("a", 0, 4), ("b", 0, 4), ("c", 0, 4), ("a", 4, 4), ("c", 4, 4), ("a", 8, 4)]
+
+
+def test_suggestions_depend_on_seed_and_number_alone(store: Store, tmp_path: Path) -> None:
+    trials, _ = worked(store, [arm("a"), arm("b"), arm("c", seed=4)], population=4)
+    points = {name: [trial.point for trial in trials if trial.arm == name] for name in "abc"}
+    assert points["a"] == points["b"]
+    assert points["a"] != points["c"]
+    assert {trial.seed for trial in trials if trial.arm == "a"} == {3}  # C10
+
+
+def test_seed_may_be_a_dimension(store: Store) -> None:
+    """C73: the same hyperparameters again and again, from other initial numbers."""
+    one = arm(space=SearchSpace([Category("seed", tuple(range(6)))]), sampler="grid", num_trials=6)
+    trials, _ = worked(store, [one], population=6)
+    assert [trial.seed for trial in trials] == list(range(6))
+    assert len({trial.value for trial in trials}) == 6
+
+
+def test_events_tell_the_work_in_order(store: Store) -> None:
+    trials, events = worked(store, [arm(num_trials=4)], population=4, report_every=10)
+    kinds = [type(event).__name__ for event in events if not isinstance(event, Trained)]
+    assert kinds == ["WorkStarted", "LotClaimed", *["TrialEnded"] * 4, "LotFinished", "WorkEnded"]
+    inner = [event for event in events if isinstance(event, Trained)]
+    assert [event.event.step for event in inner if isinstance(event.event, Stepped)] == [10, 20, 30]
+    assert inner[0].members == [0, 1, 2, 3]
+    assert inner[0].to_json()["training"]["event"] == "Started"
+    ended = [event for event in events if isinstance(event, TrialEnded)]
+    assert [(event.state, event.value) for event in ended] == [(trial.state, trial.value) for trial in trials]
+    last = events[-1]
+    assert isinstance(last, WorkEnded)
+    assert (last.is_complete, last.num_trials) == (True, 4)
+
+
+def test_finished_study_has_nothing_left_to_do(store: Store, tmp_path: Path) -> None:
+    trials, _ = worked(store, [arm()], population=4)
+    again, events = worked(store, [arm()], population=4)
+    assert again == trials
+    assert not any(isinstance(event, LotClaimed) for event in events)
+    assert not Path(f"{store.place}.checkpoints").exists()
+
+
+def test_points_that_cannot_be_trained_together_are_one_lot(store: Store) -> None:
+    space = SearchSpace([Category("batch_size", (2, 4, 8)), Float("learning_rate", 1e-3, 1e-2)])
+    trials, events = worked(store, [arm(space=space, num_trials=9)], population=9)
+    assert sum(isinstance(event, LotFinished) for event in events) == 1
+    assert sum(isinstance(event, Trained) and isinstance(event.event, Finished) for event in events) == 3
+    assert {trial.population for trial in trials} < set(range(1, 9))
+    for size in (2, 4, 8):
+        same = [trial for trial in trials if trial.hyperparameters.batch_size == size]
+        assert {trial.population for trial in same} == {len(same)}
+        alone = train(arm().architecture, arm().task, [same[0].hyperparameters], seed=3).members[0]
+        assert same[0].value == alone.validation["mse"]
+
+
+def test_lot_that_is_too_large_for_this_worker_is_trained_in_pieces(store: Store, tmp_path: Path) -> None:
+    one = arm(num_trials=9)
+    store.add_study(STUDY, [one])
+    assert not work(store, STUDY, [one], Work(population=9, stop=iter([False, False, True, True]).__next__))
+    assert work(store, STUDY, [one], Work(population=4))
+    trials = trials_of(store, [one])
+    assert [trial.population for trial in trials] == [3] * 9
+    other = Store(tmp_path / "other.db")
+    whole, _ = worked(other, [one], population=9)
+    assert [result(trial) | {"population": 9} for trial in trials] == [result(trial) for trial in whole]
+
+
+def test_too_little_memory_is_one_clear_error_and_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = arm(num_trials=4)
+    store.add_study(STUDY, [one])
+
+    def full(*words: Any, **options: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "train", full)
+        events: list[TuningEvent] = []
+        with pytest.raises(TuningError, match="4 trials of gru do not fit into the memory of cpu: give a population b"):
+            work(store, STUDY, [one], Work(population=4, report=events.append))
+    assert isinstance(events[-1], LotHandedBack)
+    assert work(store, STUDY, [one], Work(population=4))
+    assert [trial.number for trial in trials_of(store, [one])] == [0, 1, 2, 3]
+
+
+def test_checkpoint_folder_that_cannot_be_written_is_one_clear_error(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    one = arm(num_trials=4)
+    store.add_study(STUDY, [one])
+    with pytest.raises(CheckpointError, match="cannot write to"):
+        work(store, STUDY, [one], Work(population=4, checkpoints=tmp_path / "file"))
+    assert work(store, STUDY, [one], Work(population=4))
+
+
+@pytest.mark.parametrize(("num_steps", "grace"), [(100_000, 1.0), (30, 600.0)], ids=["by its heart", "at the end"])
+def test_worker_whose_lot_was_taken_over_learns_it_and_records_nothing(
+    num_steps: int, grace: float, store: Store
+) -> None:
+    one, events = arm(num_trials=2, num_steps=num_steps), list[TuningEvent]()
+    store.add_study(STUDY, [one])
+
+    def told(event: TuningEvent) -> None:
+        events.append(event)
+        if isinstance(event, Trained) and event.event.step == 20:
+            with store.transaction() as connection:
+                connection.execute(LOTS.update().values(owner="other", generation=1))
+
+    how = Work(population=2, report=told, report_every=10, grace=grace, stop=lambda: isinstance(events[-1], LotLost))
+    assert not work(store, STUDY, [one], how)
+    assert max(event.event.step for event in events if isinstance(event, Trained)) < 100_000
+    assert not any(trial.has_ended for trial in trials_of(store, [one]))
+    assert [lot.owner for lot in Lots(store, STUDY).all()] == ["other"]
+
+
+def test_heart_learns_that_its_lot_is_another_workers(store: Store) -> None:
+    lots = Lots(store, STUDY)
+    lot = lots.claim("gru", [], [{"l2": 0.1}], "me")
+    assert lot is not None
+    with Heart(lots, lot, 0.01) as heart:
+        heart._end.wait(0.1)  # pyright: ignore[reportPrivateUsage]
+        assert not heart.is_lost
+    make_older(store, 100)
+    assert lots.take_over("other") is not None
+    with Heart(lots, lot, 0.01) as heart:
+        heart._thread.join(5)  # pyright: ignore[reportPrivateUsage]
+        assert heart.is_lost
+
+
+def test_heart_goes_on_when_the_store_is_out_of_reach_for_a_while(store: Store) -> None:
+    answers: Any = iter([TuningError("locked"), TuningError("locked"), True, True])
+
+    def beat(_: Any) -> bool:
+        answer = next(answers, False)
+        if isinstance(answer, TuningError):
+            raise answer
+        return answer
+
+    lot: Any = None
+    heart = Heart(SimpleNamespace(beat=beat), lot, 0.001)  # type: ignore[arg-type]
+    with heart:
+        heart._thread.join(5)  # pyright: ignore[reportPrivateUsage]
+    assert heart.is_lost
+    assert next(answers, None) is None
+
+
+@pytest.mark.parametrize("num_trials", [1, 5, 63, 64, 65, 100, 128, 130, 1000])
+@pytest.mark.parametrize("population", [1, 8, 64, 132])
+def test_lots_are_as_few_as_can_be_and_none_is_tiny(num_trials: int, population: int) -> None:
+    sizes, left = [], num_trials
+    while left:
+        sizes.append(lot_size(left, population))
+        left -= sizes[-1]
+    assert sum(sizes) == num_trials
+    assert len(sizes) == -(-num_trials // population)
+    assert max(sizes) <= population
+    assert max(sizes) - min(sizes) <= 1
+    assert [place for chunk in chunks(list(range(num_trials)), population) for place in chunk] == list(
+        range(num_trials)
+    )
+
+
+def test_population_fits_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = arm()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert population_size(one, "cpu") == 24
+    assert population_size(one, "cpu", 7) == 7
+    gpu = SimpleNamespace(multi_processor_count=132, total_memory=140 * 2**30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
+    assert population_size(one, "cuda") == 132
+    gpu.total_memory = 10 * 2**20
+    long = arm(task=task("adding", length=400), units=32)
+    small = population_size(long, "cuda")
+    assert small == num_fitting(long.architecture, 4, 400, 0.6 * gpu.total_memory)
+    assert 1 <= small < 132
+    with pytest.raises(TuningError, match="population must be a whole number of at least 1, got 0"):
+        population_size(one, "cpu", 0)
+
+
+def test_worker_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(TuningError, match="save_every must be a whole number of at least 1, got 0"):
+        Work(save_every=0)
+    with pytest.raises(TuningError, match="grace must be above 0"):
+        Work(grace=0)
+
+
+def test_device_that_is_not_there_is_one_clear_error(store: Store) -> None:
+    store.add_study(STUDY, [arm()])
+    with pytest.raises(TrainingError, match="device is cpu, cuda or cuda:NUMBER, got 'gpu'"):
+        work(store, STUDY, [arm()], Work(device="gpu"))
+
+
+def test_arm_refuses_what_does_not_fit() -> None:
+    with pytest.raises(TuningError, match="num_trials must be a whole number of at least 1, got 0"):
+        arm(num_trials=0)
+    with pytest.raises(TuningError, match="seed must be a whole number of at least 0, got -1"):
+        arm(seed=-1)
+    with pytest.raises(TuningError, match="no sampler is named 'pg'"):
+        arm(sampler="pg")
+    with pytest.raises(TuningError, match="the grid has 4 points, not 5"):
+        arm(sampler="grid", space=SearchSpace([Category("l2", (0.0, 0.1, 0.2, 0.3))]), num_trials=5)
+    with pytest.raises(TuningError, match="the name of an arm is a text without slashes"):
+        arm("a/b")
+    with pytest.raises(TuningError, match=r"arm gru cannot be trained: .*inputs of width 10"):
+        type(arm())(**(vars(arm()) | {"task": task("copying", delay=3)}))
+
+
+def test_arm_comes_back_from_json_also_with_a_task_of_ones_own(tmp_path: Path) -> None:
+    assert type(arm()).from_json(arm().to_json()) == arm()
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import dataclass\nfrom rnnlab.tasks.adding import Adding\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Mine(Adding):\n    extra: int = 1\n"
+    )
+    one = arm(task=task(str(file), extra=5))
+    again = type(one).from_json(one.to_json())
+    assert again.task.to_json() == one.task.to_json()
+    assert again.to_json()["task"]["name"] == str(file)
+
+
+def test_hyperparameters_not_tuned_are_the_arms(store: Store) -> None:
+    trials, _ = worked(store, [arm(num_trials=2)], population=2)
+    base = arm().hyperparameters
+    assert isinstance(base, Hyperparameters)
+    assert {(trial.hyperparameters.batch_size, trial.hyperparameters.evaluate_every) for trial in trials} == {(4, 10)}
+    assert_same_trials(trials, trials)
