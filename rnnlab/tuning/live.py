@@ -80,6 +80,7 @@ class LiveDisplay:
         parts = [
             f"{hidden} more arms" if hidden else "",
             f"{tracker.num_workers} workers" if tracker.num_workers > 1 else "",
+            tracker.under_way(),
             "" if left is None else f"{duration(left)} left",
         ]
         return "; ".join(part for part in parts if part)

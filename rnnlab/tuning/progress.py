@@ -90,15 +90,21 @@ class Tracker:
         """How many there are to be."""
         return sum(arm.budget for arm in self.arms.values())
 
+    def under_way(self) -> str:
+        """How far those are that are being trained."""
+        lots = list(self._lots.values())
+        members = sum(count for count, _ in lots)
+        return f"{members} in training, {sum(count * share for count, share in lots) / members:.0%}" if members else ""
+
     @property
     def seconds_left(self) -> float | None:
         """Until the last trial ends, if trials take as long as those that ended since the work began."""
         seconds = self._clock() - self._begun
         if not self._num_ended or seconds <= 0:
             return None
-        under_way = sum(members * share for members, share in list(self._lots.values()))
-        rate = (self._num_ended + under_way) / seconds
-        return max(0.0, (self.num_trials - self.num_ended - under_way) / rate)
+        partly = sum(members * share for members, share in list(self._lots.values()))
+        rate = (self._num_ended + partly) / seconds
+        return max(0.0, (self.num_trials - self.num_ended - partly) / rate)
 
     def title(self) -> str:
         """Which study it is, and where."""
@@ -112,7 +118,7 @@ class Tracker:
         parts = [f"{self.num_ended} of {self.num_trials} trials"]
         if self.num_infeasible:
             parts.append(f"{self.num_infeasible} infeasible")
-        parts += self._best()
+        parts += [part for part in (self.under_way(), *self._best()) if part]
         if self.seconds_left is not None:
             parts.append(f"{duration(self.seconds_left)} left")
         return "; ".join(parts)

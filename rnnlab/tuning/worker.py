@@ -6,6 +6,8 @@
         train it, saving checkpoints and saying all the time that it is alive
         record its trials
 
+A lot that leaves room on a GPU, because its arm has few trials, is trained side by side with lots of other arms.
+
 Any number of workers may work on a study, in processes or machines of their own. They know nothing of each other but
 what is in the store.
 """
@@ -15,16 +17,17 @@ import os
 import platform
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from rnnlab.errors import TuningError
 from rnnlab.training.events import Event, Started
-from rnnlab.training.loop import train
+from rnnlab.training.loop import training
 from rnnlab.training.run import Run
 from rnnlab.training.words import usable_device
 from rnnlab.tuning.arms import Arm, require_whole
@@ -60,6 +63,12 @@ from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
 
 LEAST_STEPS = 100  # between two checkpoints, where nobody says otherwise
 BEATS = 6  # in that time: some may be late, where the store is busy
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""Something that is done step by step."""
+
+_ENDED = object()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,24 +137,55 @@ class Worker:
         self._root = checkpoint_root(store, how.checkpoints)
         self._report = how.report or _nothing
         self._num_recorded = 0
+        self._running: list[_Running] = []
 
     def work(self) -> bool:
         """Until all trials have ended (True) or somebody says stop (False)."""
         started = time.perf_counter()
         self._tell_start()
         is_complete = False
-        while not self._is_stopped():
-            lot = self._taken_over() or self._claimed()
-            if lot is not None:
-                self._train_lot(lot)
-            elif is_complete := self._wait_for_others():
-                remove_folder(study_folder(self._root, self._study))
-                break
+        try:
+            while not self._is_stopped():
+                self._take_up()
+                if self._running:
+                    self._train_until_one_ends()
+                elif is_complete := self._wait_for_others():
+                    remove_folder(study_folder(self._root, self._study))
+                    break
+            while self._running:  # told to stop, each saves its state and is handed back
+                self._train_until_one_ends()
+        finally:
+            for each in self._running:
+                each.steps.close()
         seconds = time.perf_counter() - started
         self._report(
             WorkEnded(study=self._study, is_complete=is_complete, num_trials=self._num_recorded, seconds=seconds)
         )
         return is_complete
+
+    def _take_up(self) -> None:
+        """Lots that were handed back or lost, and new ones, as long as there is room on the device."""
+        while not self._running or (has_room_for_others(self._device) and self._room > 0):
+            lot = self._taken_over() or self._claimed(self._room)
+            if lot is None:
+                return
+            self._running.append(_Running(lot, self._train_lot(lot), own_stream(self._device)))
+
+    @property
+    def _room(self) -> float:
+        """The share of the device that nothing runs on."""
+        return 1.0 - sum(len(each.lot.points) / self._sizes[each.lot.arm] for each in self._running)
+
+    def _train_until_one_ends(self) -> None:
+        """A step of each lot in turn; on a GPU their steps overlap."""
+        ended: _Running | None = None
+        while ended is None:
+            for each in self._running:
+                with each.stream:
+                    if next(each.steps, _ENDED) is _ENDED:
+                        ended = each
+                        break
+        self._running.remove(ended)
 
     def _is_stopped(self) -> bool:
         return self._how.stop is not None and self._how.stop()
@@ -156,8 +196,8 @@ class Worker:
             self._report(LotTakenOver(was_lost=lot.was_lost, **_described(lot)))
         return lot
 
-    def _claimed(self) -> Lot | None:
-        """New trials; None where every arm has its budget."""
+    def _claimed(self, room: float) -> Lot | None:
+        """New trials; None where every arm has its budget, or the next would not have room."""
         while True:
             started, every = time.perf_counter(), self._lots.all()
             arm = self._furthest_behind(every)
@@ -165,10 +205,13 @@ class Worker:
                 return None
             lots = [lot for lot in every if lot.arm == arm.name]
             first = lots[-1].numbers.stop if lots else 0
+            count = lot_size(arm.num_trials - first, self._sizes[arm.name])
+            if self._running and count / self._sizes[arm.name] > room:
+                return None
             points = self._samplers[arm.name].suggest(
                 arm.space,
                 self._trials[arm.name].observations(lots),
-                lot_size(arm.num_trials - first, self._sizes[arm.name]),
+                count,
                 generator=arm.generator(first),
             )
             if not points:
@@ -198,13 +241,13 @@ class Worker:
         time.sleep(min(1.0, self._how.grace / BEATS))
         return False
 
-    def _train_lot(self, lot: Lot) -> None:
+    def _train_lot(self, lot: Lot) -> Steps[None]:
         """Train and record all trials of a lot; whatever happens, it is finished, handed back, or another worker's."""
         is_finished = False
         heart = Heart(self._lots, lot, self._how.grace / BEATS)
         try:
             with heart:
-                is_finished = self._train_populations(lot, heart) and self._lots.finish(lot)
+                is_finished = (yield from self._train_populations(lot, heart)) and self._lots.finish(lot)
         except torch.OutOfMemoryError as error:
             raise TuningError(
                 f"{len(lot.points)} trials of {lot.arm} do not fit into the memory of {self._device}: "
@@ -218,7 +261,7 @@ class Worker:
                 kind = LotHandedBack if self._lots.hand_back(lot) else LotLost
                 self._report(kind(**_described(lot)))
 
-    def _train_populations(self, lot: Lot, heart: Heart) -> bool:
+    def _train_populations(self, lot: Lot, heart: Heart) -> Steps[bool]:
         """Whether all trials of the lot have come to their end."""
         arm, trials = self._arms[lot.arm], self._trials[lot.arm]
         settings = [bind(point, arm.hyperparameters, arm.architecture, arm.task) for point in lot.points]
@@ -231,7 +274,7 @@ class Worker:
                 if all(number in ended for number in numbers):
                     before -= ended[numbers[0]].wall_seconds or 0.0
                     continue
-                trained = self._train(lot, places, [settings[place] for place in places], heart)
+                trained = yield from self._train(lot, places, [settings[place] for place in places], heart)
                 if not trained.run.is_complete or not self._lots.beat(lot):
                     return False
                 seconds = before + time.perf_counter() - begun
@@ -239,7 +282,7 @@ class Worker:
                 before, begun = 0.0, time.perf_counter()
         return True
 
-    def _train(self, lot: Lot, places: Sequence[int], settings: Sequence[Setting], heart: Heart) -> "_Trained":
+    def _train(self, lot: Lot, places: Sequence[int], settings: Sequence[Setting], heart: Heart) -> Steps["_Trained"]:
         arm = self._arms[lot.arm]
         task = task_of(settings, arm.task)
         name = f"{self._device.type}-{places[0]}-{places[-1]}-{len(places)}"
@@ -252,7 +295,7 @@ class Worker:
             self._report(Trained(members=numbers, event=event, **_described(lot)))
 
         members = [setting.hyperparameters for setting in settings]
-        run = train(
+        run = yield from training(
             arm.architecture,
             task,
             members,
@@ -328,6 +371,25 @@ class Worker:
                 reason=reason,
             )
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Running:
+    """A lot in training: what is left to do, step by step, and where a GPU does it."""
+
+    lot: Lot
+    steps: Steps[None]
+    stream: AbstractContextManager[Any]
+
+
+def has_room_for_others(device: torch.device) -> bool:
+    """Whether populations that leave room gain from being trained at once: on a CPU they would only take turns."""
+    return device.type == "cuda"
+
+
+def own_stream(device: torch.device) -> AbstractContextManager[Any]:
+    """Inside, a GPU works beside what it does elsewhere."""
+    return torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext()
 
 
 @dataclass(frozen=True)

@@ -272,6 +272,50 @@ def test_lot_that_is_too_large_for_this_worker_is_trained_in_pieces(store: Store
     assert [result(trial) | {"population": 9} for trial in trials] == [result(trial) for trial in whole]
 
 
+def few_trials() -> list[Any]:
+    """Arms of which two fill a device that holds six networks, and one that fills it alone."""
+    short = {"num_trials": 2, "num_steps": 20}
+    return [arm("one", **short), arm("two", cell="tanh", **short), arm("three", **short), arm("four", num_trials=6)]
+
+
+def test_lots_that_leave_room_run_side_by_side(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arms = few_trials()
+    alone, events = worked(Store(tmp_path / "alone.db"), arms, population=6)
+    assert _most_at_once(events) == 1
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    together, events = worked(store, arms, population=6)
+    assert_same_trials(together, alone)
+    claimed = [event.arm for event in events if isinstance(event, LotClaimed)]
+    assert (claimed, _most_at_once(events)) == (["one", "two", "three", "four"], 3)
+
+
+def _most_at_once(events: list[TuningEvent]) -> int:
+    found = [0]
+    for event in events:
+        found.append(found[-1] + isinstance(event, LotClaimed) - isinstance(event, LotFinished))
+    return max(found)
+
+
+def test_all_that_run_side_by_side_are_saved_when_told_to_stop(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arms = few_trials()
+    alone, _ = worked(Store(tmp_path / "alone.db"), arms, population=6)
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    store.add_study(STUDY, arms)
+    events: list[TuningEvent] = []
+
+    def stop() -> bool:
+        return sum(isinstance(event, Trained) for event in events) > 12
+
+    assert not work(store, STUDY, arms, Work(population=6, report=events.append, report_every=2, stop=stop))
+    handed = [event.arm for event in events if isinstance(event, LotHandedBack)]
+    saved = [event.arm for event in events if isinstance(event, Trained) and isinstance(event.event, Saved)]
+    assert sorted(handed) == sorted(saved) == ["one", "three", "two"]
+    assert work(store, STUDY, arms, Work(population=6))
+    assert_same_trials(trials_of(store, arms), alone)
+
+
 def test_too_little_memory_is_one_clear_error_and_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     one = arm(num_trials=4)
     store.add_study(STUDY, [one])
@@ -280,7 +324,7 @@ def test_too_little_memory_is_one_clear_error_and_loses_nothing(store: Store, mo
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "train", full)
+        patch.setattr(worker, "training", full)
         events: list[TuningEvent] = []
         with pytest.raises(TuningError, match="4 trials of gru do not fit into the memory of cpu: give a population b"):
             work(store, STUDY, [one], Work(population=4, report=events.append))
