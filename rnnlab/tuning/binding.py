@@ -1,8 +1,8 @@
 """From points of a space to networks that can be trained: hyperparameters, arguments of the task, populations.
 
-A dimension is named after a hyperparameter, or `task.NAME` after an argument of the task. Members of a population share
-their batches, so points that differ in the size of batches, or in an argument that the task cannot have for each
-member, are trained in populations of their own.
+A dimension is named after a hyperparameter, or `task.NAME` after an argument of the task; `seeds` is the seed of the
+initial numbers and that of the batches at once. Members of a population have batches of one size, so points that differ
+in that size, or in an argument that the task cannot have for each member, are trained in populations of their own.
 """
 
 import difflib
@@ -20,6 +20,9 @@ from rnnlab.tuning.space import Point, SearchSpace
 
 TASK = "task."
 """How the names of dimensions begin that are arguments of the task."""
+
+SEEDS = "seeds"
+"""The dimension of runs that differ in everything random."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ def bind(point: Point, base: Hyperparameters, architecture: Architecture, task: 
     """
     own = {name: value for name, value in point.items() if not name.startswith(TASK)}
     given = {name.removeprefix(TASK): value for name, value in point.items() if name.startswith(TASK)}
+    if SEEDS in own:
+        own |= dict.fromkeys(("seed", "batch_seed"), own.pop(SEEDS))
     known = _argument_names(task)
     arguments: dict[str, Any] = {}
     for name, value in given.items():

@@ -26,6 +26,13 @@ def test_names_are_those_of_hyperparameters_and_of_their_start() -> None:
     assert (setting.hyperparameters, setting.arguments) == (wanted, {})
 
 
+def test_seeds_are_those_of_the_start_and_of_the_batches() -> None:
+    """C73."""
+    settings = bound(task("adding"), {"seeds": 5}, {"seeds": 6}, seed=1)
+    assert [each.hyperparameters for each in settings] == [Hyperparameters(seed=n, batch_seed=n) for n in (5, 6)]
+    assert split(settings, task("adding")) == [[0, 1]]
+
+
 def test_samples_are_counted_in_parameters() -> None:
     """C35."""
     problem = task("capacity")

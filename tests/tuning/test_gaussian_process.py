@@ -140,6 +140,18 @@ def test_watched_values_equal_values() -> None:
         torch.testing.assert_close(watched.values(), acquisition.values(at), **CLOSE)
 
 
+def test_a_believed_mean_is_what_later_points_must_beat() -> None:
+    ours = process()
+    points = rows(50, seed=6)
+    lowest = points[int(ours.mean(points).argmin())]
+    acquisition = Acquisition(ours, None, 10.0)
+    acquisition.believe(lowest)
+    acquisition.believe(points[0])  # higher, so it changes nothing
+    posterior, best = ours.posterior(rows(6)), float(ours.mean(lowest[None]))
+    expected, _, _ = log_expected_improvement(posterior.mean, posterior.variance, best)
+    torch.testing.assert_close(acquisition.values(rows(6)), expected, **CLOSE)
+
+
 def test_likelihood_equals_the_dense_one() -> None:
     given = data()
     expected = oracle.log_likelihood(kernel(), given.features.numpy(), given.values.numpy())

@@ -1,9 +1,12 @@
 """Samplers by name, what all have in common, and what each is for (issue 7, 2; C1, C71, Z49, Z51)."""
 
+import importlib
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from rnnlab.tuning.space import Category, Float, Integer, Point, SearchSpace
 from tests.tuning import contract
 from tests.tuning.contract import MIXED, generator
 
+ROOT = Path(__file__).parents[2]
 NAMES = tuple(SAMPLERS)
 
 
@@ -207,6 +211,37 @@ def test_a_large_space_of_whole_numbers_is_handled() -> None:
     suggested = sampler("gp").suggest(space, found, 8, generator=random)
     assert len({key(point) for point in suggested}) == 8
     assert min(abs(np.log10(int(point["a"])) - 3) for point in suggested) < 0.1
+
+
+def test_the_page_shows_what_was_measured(monkeypatch) -> None:
+    pytest.importorskip("optuna")
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    benchmark = importlib.import_module("tuning")
+    table = json.loads((ROOT / "benchmarks" / "results" / "tuning-cpu.json").read_text())
+    page = (ROOT / "docs" / "samplers.md").read_text()
+    assert benchmark.quality_table(table) in page
+    assert benchmark.speed_table(table) in page
+    for row in table["quality"]:
+        if row["sampler"] == "gp":
+            assert row["median"] <= table["goals"][row["function"]]
+    (many,) = [row for row in table["speed"] if row["sampler"] == "gp" and row["trials"] == 1000]
+    assert (many["batch"], many["distinct"]) == (64, 64)
+    assert many["seconds"] < 10
+
+
+@pytest.mark.parametrize(
+    ("function", "place", "lowest"),
+    [
+        ("hartmann", [0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573] + [0.5] * 14, -3.32237),
+        ("levy", [0.55] * 20, 0.0),
+    ],
+)
+def test_benchmark_functions_have_their_known_minima(monkeypatch, function: str, place: list, lowest: float) -> None:
+    pytest.importorskip("optuna")
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    benchmark = importlib.import_module("tuning")
+    assert benchmark.FUNCTIONS[function](np.array(place)) == pytest.approx(lowest, abs=1e-5)
+    assert benchmark.hartmann_half(np.full(20, 0.51)) is None
 
 
 @pytest.mark.parametrize(
