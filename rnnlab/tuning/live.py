@@ -48,12 +48,14 @@ class LiveDisplay:
         """The picture at this moment."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
+        from rich.table import Table
         from rich.text import Text
 
         tracker = self._tracker
         if tracker.started is None:
             return Text("preparing ...")
-        bar = ProgressBar(total=tracker.num_trials, completed=tracker.num_ended, width=50)
+        bar = Table.grid()  # alone it would not end its line
+        bar.add_row(ProgressBar(total=tracker.num_trials, completed=tracker.num_ended, width=50))
         return Group(Text(tracker.title(), style="bold"), bar, self._table(), Text(self._foot()))
 
     def _table(self) -> "RenderableType":

@@ -116,8 +116,8 @@ class OptunaSampler(optuna.samplers.BaseSampler):
 def _observation(trial: FrozenTrial, point: Point, sign: float) -> Observation:
     if trial.state == TrialState.RUNNING:
         return Observation(point, None, "pending")
-    is_broken = trial.state == TrialState.FAIL or any(value > 0 for value in trial.constraints.values())
-    if is_broken or trial.value is None or not np.isfinite(trial.value):
+    is_broken = any(value > 0 for value in trial.constraints.values())
+    if is_broken or trial.value is None or not np.isfinite(trial.value):  # a trial that failed has no value
         return Observation(point, None, "infeasible")
     return Observation(point, sign * trial.value)
 

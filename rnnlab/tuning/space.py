@@ -90,10 +90,7 @@ class SearchSpace:
 
     def is_active(self, dimension: AbstractDimension, point: Point) -> bool:
         """Whether a dimension has a value, given the values of those before it."""
-        return all(
-            name in point and any(_is_same(point[name], value) for value in values)
-            for name, values in dimension.when.items()
-        )
+        return all(name in point and point[name] in values for name, values in dimension.when.items())
 
     def point_at(self, positions: Sequence[float] | np.ndarray) -> dict[str, Value]:
         """The point at positions from 0 to 1, one for each dimension; those of inactive ones are not read.
@@ -140,14 +137,12 @@ class SearchSpace:
         >>> list(space.grid(2))
         [{'bias': 0}, {'bias': 1, 'l2': 1e-08}, {'bias': 1, 'l2': 0.0001}]
         """
-        counts = dict.fromkeys(self.names, 3) if isinstance(num_per_dimension, Mapping) else {}
-        if isinstance(num_per_dimension, Mapping):
-            for name in num_per_dimension:
-                if name not in self.names:
-                    raise TuningError(f"the space has no dimension {name!r}; {_hint(name, self.names)}")
-            counts |= num_per_dimension
-        else:
-            counts = dict.fromkeys(self.names, num_per_dimension)
+        by_name = num_per_dimension if isinstance(num_per_dimension, Mapping) else {}
+        for name in by_name:
+            if name not in self.names:
+                raise TuningError(f"the space has no dimension {name!r}; {_hint(name, self.names)}")
+        others = 3 if isinstance(num_per_dimension, Mapping) else num_per_dimension
+        counts = dict.fromkeys(self.names, others) | dict(by_name)
         for name, count in counts.items():
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise TuningError(f"num_per_dimension of {name} must be a whole number of at least 1, got {count!r}")
@@ -251,10 +246,6 @@ def _check_when(dimension: AbstractDimension, earlier: Mapping[str, AbstractDime
 def _condition(dimension: AbstractDimension) -> str:
     parts = [f"{name} is {' or '.join(map(str, values))}" for name, values in dimension.when.items()]
     return f"when {' and '.join(parts)}" if parts else ""
-
-
-def _is_same(one: Value, other: Value) -> bool:
-    return type(one) is type(other) and one == other
 
 
 def _hint(name: str, known: Sequence[str]) -> str:

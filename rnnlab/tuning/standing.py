@@ -47,6 +47,8 @@ class ArmStanding:
         >>> after = before.after(2, 0.25).after(3, None).after(4, 0.75)
         >>> after.num_ended, after.num_infeasible, after.best, after.best_trial
         (5, 1, 0.25, 2)
+        >>> replace(before, is_maximised=True).after(2, 0.25).after(3, 0.75).best
+        0.75
         """
         if value is None:
             return replace(self, num_infeasible=self.num_infeasible + 1)

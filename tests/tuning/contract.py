@@ -95,6 +95,10 @@ def check_last_points(sampler: AbstractSampler) -> None:
     points = list(SMALL.grid(9))
     found = [Observation(point, 1.0) for point in points[:4] + points[5:]]
     assert sampler.suggest(SMALL, found, 1, generator=generator()) == (points[4],)
+    # the same where all speaks for trying the best one again
+    noisy = generator().standard_normal(12)
+    found = [Observation(point, 10.0 * int(point["depth"]) + noise) for point, noise in zip(points, noisy, strict=True)]
+    assert sampler.suggest(SMALL, found[:-1], 1, generator=generator()) == (points[-1],)
 
 
 def check_nothing_feasible(sampler: AbstractSampler) -> None:

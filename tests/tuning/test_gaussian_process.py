@@ -212,19 +212,29 @@ MIXED = SearchSpace(
 )
 
 
-def test_encoding_gives_points_back() -> None:
-    generator, encoding = np.random.default_rng(0), Encoding(MIXED)
-    points = [MIXED.sample(generator) for _ in range(200)]
+NESTED = SearchSpace(
+    [
+        Category("a", (False, True)),
+        Integer("b", 1, 3, when={"a": (True,)}),  # inactive it stands where 2 does
+        Float("c", 0, 1, when={"b": (2, 3)}),
+    ]
+)
+
+
+@pytest.mark.parametrize("space", [MIXED, NESTED])
+def test_encoding_gives_points_back(space: SearchSpace) -> None:
+    generator, encoding = np.random.default_rng(0), Encoding(space)
+    points = [space.sample(generator) for _ in range(200)]
     positions = encoding.positions(points)
     np.testing.assert_allclose(encoding.snapped(positions), positions, atol=1e-12)
     for point, row in zip(points, positions, strict=True):
         back = encoding.point(row)
         assert back == {name: pytest.approx(value) for name, value in point.items()}
-    drawn = generator.random((200, len(MIXED)))
+    drawn = generator.random((200, len(space)))
     snapped = encoding.snapped(drawn)
     np.testing.assert_allclose(snapped, encoding.positions([encoding.point(row) for row in drawn]), atol=1e-12)
     assert [list(row) for row in encoding.active(snapped)] == [
-        [name in encoding.point(row) for name in MIXED.names] for row in drawn
+        [name in encoding.point(row) for name in space.names] for row in drawn
     ]
 
 
@@ -242,7 +252,7 @@ def test_categories_are_a_hamming_distance_apart_and_inactive_numbers_do_not_cou
     assert features[2, -1] == 1.0
 
 
-def test_polishing_climbs_inside_its_box_and_leaves_categories_alone() -> None:
+def test_polishing_climbs_inside_its_box_and_leaves_categories_alone(monkeypatch) -> None:
     generator, encoding = np.random.default_rng(0), Encoding(MIXED)
     points = [MIXED.sample(generator) for _ in range(30)]
     features = torch.from_numpy(encoding.features(encoding.positions(points)))
@@ -252,7 +262,16 @@ def test_polishing_climbs_inside_its_box_and_leaves_categories_alone() -> None:
     start = encoding.snapped(generator.random((5, len(MIXED))))
     box = (np.full(len(MIXED), 0.2), np.full(len(MIXED), 0.9))
     start = np.where(encoding.numeric & encoding.active(start), encoding.snapped(start.clip(*box)), start)
+    tried: list[torch.Tensor] = []
+    gradients = acquisition.gradients
+    monkeypatch.setattr(
+        acquisition, "gradients", lambda features: tried.append(features.clone()) or gradients(features)
+    )
     moved = polished(acquisition, encoding, start, box, 20)
+    is_number, is_active = encoding.numeric, encoding.active(start)
+    for features in tried:
+        assert not (features[:, encoding.numeric_columns].numpy() != 0.5)[~is_active[:, is_number]].any()
+    np.testing.assert_allclose(moved, encoding.snapped(moved), atol=1e-12)  # whole numbers are whole
     before, after = (acquisition.values(torch.from_numpy(encoding.features(each))) for each in (start, moved))
     assert float(after.sum()) > float(before.sum()) + 0.1
     assert not (moved != start)[:, ~encoding.numeric].any()

@@ -59,6 +59,21 @@ def test_any_study_is_optimised() -> None:
     assert study.best_params["kind"] is None
 
 
+def test_the_process_suggests_all_that_every_trial_has(monkeypatch) -> None:
+    drawn: list[tuple[int, str]] = []
+    independent = OptunaSampler.sample_independent
+
+    def recorded(self, study, trial, name, distribution):
+        drawn.append((trial.number, name))
+        return independent(self, study, trial, name, distribution)
+
+    monkeypatch.setattr(OptunaSampler, "sample_independent", recorded)
+    study = optuna.create_study(sampler=OptunaSampler(batch_size=5, seed=0))
+    study.optimize(loss, n_trials=20)
+    assert {name for number, name in drawn if number > 0} <= {"only_a"}
+    assert {name for number, name in drawn if number == 0} >= {"x", "rate", "dropout", "width", "kind"}
+
+
 def test_maximising_is_minimising_the_negative() -> None:
     found = []
     for direction, sign in (("minimize", 1), ("maximize", -1)):

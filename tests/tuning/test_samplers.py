@@ -166,6 +166,51 @@ def test_pending_points_are_believed_not_repeated() -> None:
     assert max(abs(float(first[name]) - float(second[name])) for name in "xy") > 0.05
 
 
+def test_points_of_a_batch_keep_apart() -> None:
+    space = SearchSpace([Float("x", 0, 1), Float("y", 0, 1)])
+    random = generator()
+    found = [Observation(space.sample(random), float(random.standard_normal())) for _ in range(12)]
+    points = [np.array(list(point.values())) for point in sampler("gp").suggest(space, found, 8, generator=random)]
+    assert min(np.abs(one - two).max() for index, one in enumerate(points) for two in points[:index]) > 1e-3
+
+
+def test_few_candidates_are_enough_because_they_are_polished() -> None:
+    space = SearchSpace([Float(f"x{index}", 0, 1) for index in range(12)])
+    random = generator()
+
+    def loss(point: Point) -> float:
+        return sum((float(value) - 0.4) ** 2 for value in point.values())
+
+    found = [Observation(point, loss(point)) for point in (space.sample(random) for _ in range(60))]
+    (point,) = sampler("gp", num_candidates=10).suggest(space, found, 1, generator=random)
+    assert loss(point) < best(found) / 2
+
+
+def test_tpe_keeps_away_from_what_was_infeasible() -> None:
+    pytest.importorskip("optuna")
+    space = SearchSpace([Float("x", 0, 1)])
+    random = generator()
+    points = [space.sample(random) for _ in range(40)]
+    found = [
+        Observation(point, None, "infeasible")
+        if float(point["x"]) > 0.5
+        else Observation(point, 1.0 + float(point["x"]))
+        for point in points
+    ]
+    new = sampler("tpe").suggest(space, found, 20, generator=random)
+    assert np.mean([float(point["x"]) > 0.5 for point in new]) < 0.3
+
+
+def test_a_large_discrete_space_is_drawn_from_until_it_is_empty() -> None:
+    space = SearchSpace([Integer("a", 0, 89), Integer("b", 0, 89)])  # too many to be listed
+    points = list(space.grid(90))
+    seen = [points[index] for index in generator().permutation(len(points))[:8000]]
+    found = [Observation(point, 0.0) for point in seen]
+    new = sampler("random").suggest(space, found, 100, generator=generator())
+    assert {key(point) for point in [*seen, *new]} == {key(point) for point in points}
+    assert len(sampler("random").suggest(space, found, 110, generator=generator())) == 110
+
+
 def test_sixty_four_suggestions_are_distinct_after_many_trials() -> None:
     random = generator()
     found = contract.observe([MIXED.sample(random) for _ in range(150)])
@@ -226,7 +271,7 @@ def test_the_page_shows_what_was_measured(monkeypatch) -> None:
             assert row["median"] <= table["goals"][row["function"]]
     (many,) = [row for row in table["speed"] if row["sampler"] == "gp" and row["trials"] == 1000]
     assert (many["batch"], many["distinct"]) == (64, 64)
-    assert many["seconds"] < 10
+    assert many["cpu_seconds"] < 10  # on one core; the clock also counts what other programs took
 
 
 @pytest.mark.parametrize(
