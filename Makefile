@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# remember two numbers of a sequence and add them: gates help, layers alone do not
+DEMO := sh st td lstm --task adding --length 25 --num-evaluation 300 --parameters 1000 --trials 24 --seeds 10 --steps 600 -p batch_size=20
 
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo gallery test lint docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -15,13 +17,20 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/installed ## measure and draw every architecture of the catalogue, into demo/
+demo: $(VENV)/installed ## a fair comparison of four architectures with a report, in demo/; minutes
+	@mkdir -p demo
+	$(BIN)/rnnlab compare $(DEMO) --store demo/rnnlab.db -o demo/report.html
+
+gallery: $(VENV)/installed ## measure and draw every architecture of the catalogue, into demo/
+	@mkdir -p demo
 	$(BIN)/rnnlab list
 	$(BIN)/rnnlab measure td
 	$(BIN)/python docs/make_gallery.py demo
 	@echo "pictures of all of them: demo/gallery.md"
 
 test: $(VENV)/installed ## run the tests; Triton's interpreter runs GPU kernels on the CPU
+	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null || \
+	  echo "PostgreSQL is not installed: its part of the tests is skipped (Debian: apt install postgresql)"
 	$(BIN)/python -m pytest
 	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/engine/gpu/test_population.py tests/training/test_fused.py
 

@@ -38,14 +38,25 @@ GROUPS = {
         *("Batch", "Score", "Tally", "add_folder", "list_data"),
     ),
     "Training": ("train", "Hyperparameters", "load_hyperparameters", "Run", "Member", "LearningCurve", "evaluate"),
+    "Tuning": (
+        *("tune", "Tuning", "Trial", "Arm", "SearchSpace", "Float", "Integer", "Category", "load_space"),
+        "OptunaSampler",
+    ),
+    "Studies": (
+        *("StudySpec", "load_spec", "run_study", "resume_study", "study_status", "StudyStatus", "list_studies"),
+        *("load_study", "load_record", "StudyRecord", "ArmRecord"),
+    ),
+    "Comparisons": ("compare", "Comparison", "Contender", "Report", "make_report", "write_report"),
     "Errors": (
         *("RnnlabError", "GraphError", "ArchitectureError", "ModelError", "TaskError"),
-        *("TrainingError", "CheckpointError"),
+        *("TrainingError", "CheckpointError", "TuningError"),
     ),
 }
 
 COMMANDS = (
-    *((), ("list",), ("measure",), ("draw",), ("show",), ("train",)),
+    *((), ("list",), ("measure",), ("draw",), ("show",), ("train",), ("tune",)),
+    *(("study", "run"), ("study", "resume"), ("study", "status"), ("study", "list"), ("study", "table")),
+    *(("study", "record"), ("compare",), ("report",)),
     *(("data", "add"), ("data", "list"), ("bench", "cpu"), ("bench", "train")),
 )
 

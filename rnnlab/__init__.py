@@ -75,12 +75,20 @@ from rnnlab.graph import (
 from rnnlab.tasks.registry import TASKS, TaskEntry, task
 
 if TYPE_CHECKING:
+    from rnnlab.comparing import compare
     from rnnlab.engine.conversion import from_torch
     from rnnlab.engine.costs import Costs, costs
     from rnnlab.engine.initialisation import Initialisation
     from rnnlab.engine.model import Model, load_model
     from rnnlab.engine.plan import Plan, plan
     from rnnlab.engine.state import State
+    from rnnlab.report.report import Report, make_report, write_report
+    from rnnlab.studies.comparison import Comparison, Contender
+    from rnnlab.studies.records import ArmRecord, StudyRecord, load_record
+    from rnnlab.studies.run import resume_study, run_study
+    from rnnlab.studies.specification import StudySpec, load_spec
+    from rnnlab.studies.status import StudyStatus, list_studies, study_status
+    from rnnlab.studies.table import load_study
     from rnnlab.tasks.data import add_folder, list_data
     from rnnlab.tasks.example import Example
     from rnnlab.tasks.generated import AbstractGeneratedTask
@@ -90,34 +98,67 @@ if TYPE_CHECKING:
     from rnnlab.training.hyperparameters import Hyperparameters, load_hyperparameters
     from rnnlab.training.loop import train
     from rnnlab.training.run import LearningCurve, Member, Run
+    from rnnlab.tuning.arms import Arm
+    from rnnlab.tuning.dimensions import Category, Float, Integer
+    from rnnlab.tuning.optuna_sampler import OptunaSampler
+    from rnnlab.tuning.space import SearchSpace, load_space
+    from rnnlab.tuning.trials import Trial
+    from rnnlab.tuning.tune import Tuning, tune
 
 # loaded when first asked for: torch takes seconds, and the theory does without it
 _ON_DEMAND = {
     "AbstractGeneratedTask": "rnnlab.tasks.generated",
     "AbstractTask": "rnnlab.tasks.task",
+    "Arm": "rnnlab.tuning.arms",
+    "ArmRecord": "rnnlab.studies.records",
     "Batch": "rnnlab.tasks.task",
+    "Category": "rnnlab.tuning.dimensions",
+    "Comparison": "rnnlab.studies.comparison",
+    "Contender": "rnnlab.studies.comparison",
     "Costs": "rnnlab.engine.costs",
     "Example": "rnnlab.tasks.example",
+    "Float": "rnnlab.tuning.dimensions",
     "Hyperparameters": "rnnlab.training.hyperparameters",
     "Initialisation": "rnnlab.engine.initialisation",
+    "Integer": "rnnlab.tuning.dimensions",
     "LearningCurve": "rnnlab.training.run",
     "Member": "rnnlab.training.run",
     "Model": "rnnlab.engine.model",
+    "OptunaSampler": "rnnlab.tuning.optuna_sampler",
     "Plan": "rnnlab.engine.plan",
+    "Report": "rnnlab.report.report",
     "Run": "rnnlab.training.run",
     "Score": "rnnlab.tasks.task",
+    "SearchSpace": "rnnlab.tuning.space",
     "State": "rnnlab.engine.state",
+    "StudyRecord": "rnnlab.studies.records",
+    "StudySpec": "rnnlab.studies.specification",
+    "StudyStatus": "rnnlab.studies.status",
     "Tally": "rnnlab.tasks.task",
+    "Trial": "rnnlab.tuning.trials",
+    "Tuning": "rnnlab.tuning.tune",
     "add_folder": "rnnlab.tasks.data",
+    "compare": "rnnlab.comparing",
     "costs": "rnnlab.engine.costs",
     "evaluate": "rnnlab.training.evaluation",
     "from_torch": "rnnlab.engine.conversion",
     "list_data": "rnnlab.tasks.data",
+    "list_studies": "rnnlab.studies.status",
     "load_hyperparameters": "rnnlab.training.hyperparameters",
     "load_model": "rnnlab.engine.model",
+    "load_record": "rnnlab.studies.records",
+    "load_space": "rnnlab.tuning.space",
+    "load_spec": "rnnlab.studies.specification",
+    "load_study": "rnnlab.studies.table",
+    "make_report": "rnnlab.report.report",
     "plan": "rnnlab.engine.plan",
+    "resume_study": "rnnlab.studies.run",
+    "run_study": "rnnlab.studies.run",
     "show": "rnnlab.tasks.show",
+    "study_status": "rnnlab.studies.status",
     "train": "rnnlab.training.loop",
+    "tune": "rnnlab.tuning.tune",
+    "write_report": "rnnlab.report.report",
 }
 
 __all__ = [
@@ -129,9 +170,14 @@ __all__ = [
     "AbstractTask",
     "Architecture",
     "ArchitectureError",
+    "Arm",
+    "ArmRecord",
     "Batch",
+    "Category",
     "Cell",
     "CheckpointError",
+    "Comparison",
+    "Contender",
     "Costs",
     "CyclicGraph",
     "Directions",
@@ -141,9 +187,11 @@ __all__ = [
     "Example",
     "Expression",
     "Family",
+    "Float",
     "GraphError",
     "Hyperparameters",
     "Initialisation",
+    "Integer",
     "Layer",
     "LearningCurve",
     "Measures",
@@ -152,25 +200,34 @@ __all__ = [
     "ModelError",
     "Node",
     "NodeSpec",
+    "OptunaSampler",
     "ParameterSpec",
     "PathLengths",
     "Plan",
+    "Report",
     "RnnlabError",
     "Run",
     "Score",
+    "SearchSpace",
     "Signal",
     "Slots",
     "State",
+    "StudyRecord",
+    "StudySpec",
+    "StudyStatus",
     "Tally",
     "TaskEntry",
     "TaskError",
     "TrainingError",
+    "Trial",
+    "Tuning",
     "TuningError",
     "UnfoldedEdge",
     "UnfoldedGraph",
     "Witnesses",
     "add_folder",
     "architecture",
+    "compare",
     "compose",
     "costs",
     "directions",
@@ -183,10 +240,16 @@ __all__ = [
     "fold",
     "from_torch",
     "list_data",
+    "list_studies",
     "load_architecture",
     "load_graph",
     "load_hyperparameters",
     "load_model",
+    "load_record",
+    "load_space",
+    "load_spec",
+    "load_study",
+    "make_report",
     "measure",
     "named_cell",
     "named_graph",
@@ -199,16 +262,21 @@ __all__ = [
     "recurrent_skip_coefficient",
     "register_cell",
     "relu",
+    "resume_study",
+    "run_study",
     "save_architecture",
     "save_graph",
     "show",
     "sigmoid",
     "slots",
     "smallest_period",
+    "study_status",
     "tanh",
     "task",
     "train",
+    "tune",
     "unfold",
+    "write_report",
 ]
 
 

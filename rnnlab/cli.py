@@ -14,6 +14,10 @@ import typer
 
 from rnnlab.architecture.cells import CELLS, Cell
 from rnnlab.architecture.files import find_connections, sized_architecture
+from rnnlab.commands.compare import compare_command, report_command
+from rnnlab.commands.options import AsJson, NameOrFile, count, task_words
+from rnnlab.commands.study import study_app
+from rnnlab.commands.tune import tune_command
 from rnnlab.errors import RnnlabError
 from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
 from rnnlab.graph.directions import one_direction
@@ -36,15 +40,11 @@ app.add_typer(bench_app, name="bench")
 data_app = typer.Typer(rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
+# arguments of the task follow the options of the command
+WITH_TASK_ARGUMENTS: Any = {"allow_extra_args": True, "ignore_unknown_options": True}
+
 # what typer raises for a wrong command line; its place in the package differs between versions
 CommandLineError: Any = typer.BadParameter.__mro__[2]
-
-NameOrFile = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME|NAME:CELL|FILE", help="A name that `rnnlab list` shows, as td or td:lstm, or a JSON file."
-    ),
-]
 
 
 class Listing(StrEnum):
@@ -60,9 +60,6 @@ class Direction(StrEnum):
 
     FORWARD = "forward"
     BACKWARD = "backward"
-
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -160,7 +157,7 @@ def draw_command(
     print(f"wrote {path}")
 
 
-@app.command("show", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command("show", context_settings=WITH_TASK_ARGUMENTS)
 def show_command(
     context: typer.Context,
     name: Annotated[
@@ -194,7 +191,7 @@ def show_command(
     print_example(example, before=summary(chosen))
 
 
-@app.command("train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command("train", context_settings=WITH_TASK_ARGUMENTS)
 def train_command(
     context: typer.Context,
     architecture: NameOrFile,
@@ -250,11 +247,10 @@ def train_command(
 
     if resume and checkpoint is None:
         raise RnnlabError("--resume needs --checkpoint FOLDER, the folder to go on from")
-    words = [f"--{word[7:]}" if word.startswith("--task-") else word for word in context.args]
-    chosen = task_from_words(task_name, words)
+    chosen = task_from_words(task_name, task_words(context.args))
     settings = [*(hyperparameter or []), *([] if steps is None else [f"num_steps={steps}"])]
     is_complete = run_and_show(
-        network_for(chosen, architecture, units=units, parameters=_count(parameters)),
+        network_for(chosen, architecture, units=units, parameters=count(parameters)),
         chosen,
         members_from_words(settings, population=population, seed=seed),
         name=architecture,
@@ -272,6 +268,12 @@ def train_command(
     )
     if not is_complete:
         raise typer.Exit(130)
+
+
+app.command("tune", context_settings=WITH_TASK_ARGUMENTS)(tune_command)
+app.add_typer(study_app, name="study")
+app.command("compare", context_settings=WITH_TASK_ARGUMENTS)(compare_command)
+app.command("report")(report_command)
 
 
 @data_app.callback(invoke_without_command=True)
@@ -396,17 +398,6 @@ def _bench(run: "Callable[..., Benchmark]", output: Path | None, as_json: bool) 
         output.write_text(text + "\n")
     print(text if as_json else footer(found))
     found.check()
-
-
-def _count(text: str | None) -> int | None:
-    """A number as people write it: 20000, 20k or 1.5M."""
-    if text is None:
-        return None
-    factor = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
-    try:
-        return round(float(text if factor == 1 else text[:-1]) * factor)
-    except (ValueError, OverflowError):
-        raise RnnlabError(f"--parameters is a number as 20000, 20k or 1.5M, got {text!r}") from None
 
 
 def _plan(architecture: str, units: int | None = None, **sizes: int) -> tuple[dict[str, Any], str]:

@@ -83,6 +83,6 @@ class LiveDisplay:
             f"{hidden} more arms" if hidden else "",
             f"{tracker.num_workers} workers" if tracker.num_workers > 1 else "",
             tracker.under_way(),
-            "" if left is None else f"{duration(left)} left",
+            tracker.awaited() or ("" if left is None else f"{duration(left)} left"),
         ]
         return "; ".join(part for part in parts if part)

@@ -15,12 +15,14 @@ from rnnlab.tuning.events import (
     Trained,
     TrialEnded,
     TuningEvent,
+    Waiting,
     WorkEnded,
     WorkStarted,
 )
 from rnnlab.tuning.lost import WorkerLost
-from rnnlab.tuning.standing import ArmStanding, standing
+from rnnlab.tuning.standing import ArmStanding, arm_standing
 from rnnlab.tuning.store import Store
+from rnnlab.tuning.trials import Trials
 
 
 class Tracker:
@@ -34,6 +36,7 @@ class Tracker:
         started: how the work on the present study began; None before it has.
         arms: how each arm stands, by name.
         num_workers: how many are at work.
+        num_awaited: how many lots of others are waited for; 0 while there is something to do here.
     """
 
     def __init__(self, place: str | Path, clock: Clock = time.monotonic) -> None:
@@ -41,17 +44,24 @@ class Tracker:
         self._lots: dict[tuple[str, int], tuple[int, float]] = {}  # members, and the share of their training done
         self._steps: dict[tuple[str, int], int] = {}
         self._begun, self._num_ended = clock(), 0
+        self._ended: set[tuple[str, int]] = set()
+        self._left: set[str] = set()  # studies that workers have left: a slow one may still tell of them
         self.started: WorkStarted | None = None
         self.arms: dict[str, ArmStanding] = {}
         self.num_workers = 0
+        self.num_awaited = 0
 
     def __call__(self, event: TuningEvent) -> None:
         """Take an event in."""
+        if event.study in self._left:
+            return
+        self.num_awaited = event.num_lots if isinstance(event, Waiting) else 0
         if isinstance(event, WorkStarted):
             self._start(event)
-        elif isinstance(event, WorkEnded | WorkerLost) and self.started is not None:
-            self.num_workers -= event.study == self.started.study
-        elif isinstance(event, TrialEnded):
+        elif isinstance(event, WorkEnded | WorkerLost):
+            self.num_workers -= 1
+        elif isinstance(event, TrialEnded) and (event.arm, event.number) not in self._ended:
+            self._ended.add((event.arm, event.number))
             self.arms[event.arm] = self.arms[event.arm].after(event.number, event.value)
             self._num_ended += 1
         elif isinstance(event, Trained):
@@ -61,12 +71,19 @@ class Tracker:
 
     def _start(self, event: WorkStarted) -> None:
         if self.started is None or self.started.study != event.study:
-            store = Store(self._place)
-            self.arms = {each.arm: each for each in standing(store, event.study)}
-            store.close()
+            self._left |= set() if self.started is None else {self.started.study}
+            self._read(event.study)
             self.started, self.num_workers, self._lots = event, 0, {}
             self._begun, self._num_ended = self._clock(), 0
         self.num_workers += 1
+
+    def _read(self, study: str) -> None:
+        """What has been done before."""
+        store = Store(self._place)
+        trials = [(arm, Trials(store, study, arm).all()) for arm in store.arms(study)]
+        store.close()
+        self.arms = {arm.name: arm_standing(arm, found) for arm, found in trials}
+        self._ended = {(each.arm, each.number) for _, found in trials for each in found if each.has_ended}
 
     def _train(self, event: Trained) -> None:
         key, inner = (event.arm, event.lot), event.event
@@ -119,9 +136,15 @@ class Tracker:
         if self.num_infeasible:
             parts.append(f"{self.num_infeasible} infeasible")
         parts += [part for part in (self.under_way(), *self._best()) if part]
-        if self.seconds_left is not None:
+        if self.num_awaited:
+            parts.append(self.awaited())
+        elif self.seconds_left is not None:
             parts.append(f"{duration(self.seconds_left)} left")
         return "; ".join(parts)
+
+    def awaited(self) -> str:
+        """Why nothing happens here."""
+        return "waits for trials that other workers have" if self.num_awaited else ""
 
     def _best(self) -> list[str]:
         """The best value of a study of one arm; values of several arms cannot always be compared."""
@@ -157,7 +180,7 @@ class PlainLines:
             self._write(f"goes on with {event.num_trials} trials of {event.arm}, whose worker was lost")
         elif isinstance(event, WorkerLost):
             self._write(f"worker {event.process} is gone (status {event.status}); {event.num_left} left")
-        elif isinstance(event, LotEvent | TrialEnded) and self._clock() - self._last >= SECONDS_A_LINE:
+        elif isinstance(event, LotEvent | TrialEnded | Waiting) and self._clock() - self._last >= SECONDS_A_LINE:
             self._write(self._tracker.line())
 
     def _write_end(self, event: WorkEnded) -> None:

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from rnnlab.training.events import Started, Stepped
-from rnnlab.tuning.events import LotFinished, LotTakenOver, Trained, TrialEnded, WorkEnded, WorkStarted
+from rnnlab.tuning.events import LotFinished, LotTakenOver, Trained, TrialEnded, Waiting, WorkEnded, WorkStarted
 from rnnlab.tuning.live import MOST_ROWS, LiveDisplay
 from rnnlab.tuning.lost import WorkerLost
 from rnnlab.tuning.progress import PlainLines, Tracker
@@ -96,8 +96,29 @@ def test_workers_are_counted(place: Path) -> None:
         tracker(begun(worker=name))
     assert tracker.num_workers == 3
     tracker(WorkerLost(study=STUDY, process=1, status=-9, num_left=2))
-    tracker(WorkEnded(study="earlier", is_complete=True, num_trials=0, seconds=1.0))
     assert tracker.num_workers == 2
+
+
+def test_slow_worker_does_not_bring_the_last_study_back(place: Path) -> None:
+    """Several workers tell of what they do; one may still be at what the others have left."""
+    tracker = Tracker(place)
+    tracker(begun("one"))
+    tracker(begun())
+    for event in (begun("one"), ended(0, 0.5, study="one")):
+        tracker(event)
+    tracker(WorkEnded(study="one", is_complete=True, num_trials=0, seconds=1.0))
+    assert tracker.started == begun()
+    assert (tracker.num_ended, tracker.num_workers) == (4, 1)
+
+
+def test_trial_counts_once(place: Path) -> None:
+    """Though it was in the store already, or was told twice."""
+    tracker = Tracker(place)
+    tracker(begun())
+    for event in (ended(0, -9.0), ended(4, 0.5), ended(4, 0.5)):
+        tracker(event)
+    assert tracker.num_ended == 5
+    assert tracker.arms["gru"].best != -9.0
 
 
 def test_plain_lines_say_the_beginning_now_and_then_and_the_end(place: Path) -> None:
@@ -111,6 +132,9 @@ def test_plain_lines_say_the_beginning_now_and_then_and_the_end(place: Path) -> 
     tell(ended(1, None, study="one"))
     tell(LotTakenOver(was_lost=True, **LOT))
     tell(WorkerLost(study="one", process=7, status=-9, num_left=1))
+    clock.now += 20
+    tell(Waiting(study="one", num_lots=1))
+    tell(Waiting(study="one", num_lots=1))
     for number in range(2, 8):
         tell(ended(number, 0.5, study="one"))
     tell(WorkEnded(study="one", is_complete=True, num_trials=8, seconds=75.0))
@@ -119,6 +143,7 @@ def test_plain_lines_say_the_beginning_now_and_then_and_the_end(place: Path) -> 
         "2 of 8 trials; 1 infeasible; best mse 0.25; 30 s left",
         "goes on with 4 trials of gru, whose worker was lost",
         "worker 7 is gone (status -9); 1 left",
+        "2 of 8 trials; 1 infeasible; best mse 0.25; waits for trials that other workers have",
         "8 of 8 trials have ended, the last after 1 min 15 s",
     ]
 
@@ -146,6 +171,8 @@ def test_live_display_shows_every_arm(place: Path) -> None:
     assert lines[3].split()[-2:] == ["mse", "0.001"]
     assert lines[4].split() == ["other", "0", "of", "8"]
     assert lines[5] == "2 workers; 50 s left"
+    display(Waiting(study=STUDY, num_lots=1))
+    assert drawn(display)[5] == "2 workers; waits for trials that other workers have"
 
 
 def test_live_display_of_many_arms_fits_on_a_screen(tmp_path: Path) -> None:

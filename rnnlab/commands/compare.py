@@ -1,0 +1,148 @@
+"""`rnnlab compare` and `rnnlab report`."""
+
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rnnlab.commands.options import (
+    AsJsonLines,
+    Checkpoints,
+    Device,
+    Grace,
+    Population,
+    Precision,
+    ReportEvery,
+    SaveEvery,
+    StorePlace,
+    TaskName,
+    count,
+    task_words,
+)
+from rnnlab.errors import RnnlabError
+
+
+def compare_command(
+    context: typer.Context,
+    architectures: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME|NAME:CELL|FILE", help="Two or more that `rnnlab list` shows, or JSON files."),
+    ],
+    task_name: TaskName,
+    parameters: Annotated[
+        str, typer.Option(metavar="NUMBER", help="How many each network may have at most, as 20000 or 20k.")
+    ],
+    trials: Annotated[
+        int | None, typer.Option(help="How many settings are tried for each architecture.", show_default="32")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="In place of trials the time for everything, as 10m.", show_default=False),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How often the best setting of each is trained again.")] = 10,
+    steps: Annotated[
+        int | None, typer.Option(help="How many training steps a run has.", show_default="what suits the task")
+    ] = None,
+    hyperparameter: Annotated[
+        list[str] | None,
+        typer.Option("--hyperparameter", "-p", metavar="NAME=VALUE", help="One that is not tuned; may be given often."),
+    ] = None,
+    space: Annotated[
+        str | None, typer.Option(help="What is tuned: collins or zhang, or a file.", show_default="collins")
+    ] = None,
+    sampler: Annotated[str, typer.Option(help="What suggests settings: gp, random, grid or tpe.")] = "gp",
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    precision: Precision = "float32",
+    store: StorePlace = "rnnlab.db",
+    name: Annotated[str | None, typer.Option(help="Of the study.", show_default="made from all settings")] = None,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where the report goes: a folder, or a .html, .md or .json file."),
+    ] = Path(),
+    device: Device = "cpu",
+    workers: Annotated[int, typer.Option(help="How many processes of this machine work on it.")] = 1,
+    population: Population = None,
+    checkpoints: Checkpoints = None,
+    save_every: SaveEvery = None,
+    report_every: ReportEvery = 100,
+    grace: Grace = 60.0,
+    as_json: AsJsonLines = False,
+) -> None:
+    """Compare architectures fairly: equal parameters, equal tuning, several seeds, a test, a report.
+
+    Arguments of the task follow: `rnnlab compare sh td lstm --task adding --length 50 --parameters 2k`. One that has
+    the name of an option here is written --task-NAME. Ctrl-C stops after the step it is at; the same command goes on.
+    """
+    from rnnlab.comparing import compare
+    from rnnlab.report.report import Report
+    from rnnlab.tasks.registry import parse_arguments
+    from rnnlab.training.words import usable_device
+    from rnnlab.tuning.console import run_and_show
+    from rnnlab.tuning.words import base_from_words
+
+    base_from_words(hyperparameter or ())  # which complains of what is wrong
+    names, words = split_words([*architectures, *context.args])
+    arguments: dict[str, Any] = {"device": usable_device(device), "population": population, "checkpoints": checkpoints}
+    arguments |= {"save_every": save_every, "report_every": report_every, "grace": grace, "workers": workers}
+    work = partial(
+        compare,
+        names,
+        {"name": task_name, **parse_arguments(task_words(words))},
+        parameters=count(parameters),
+        trials=trials,
+        budget=budget,
+        seeds=seeds,
+        steps=steps,
+        space=space,
+        sampler=sampler,
+        hyperparameters=parse_arguments([f"--{word}" for word in hyperparameter or ()]),
+        seed=seed,
+        precision=precision,
+        store=store,
+        name=name,
+        output=output,
+        **arguments,
+    )
+    how_to_resume = f"go on with: {shlex.join(('rnnlab', *context.obj))}"
+    if not run_and_show(work, Report.to_json, store=store, as_json=as_json, how_to_resume=how_to_resume):
+        raise typer.Exit(130)
+
+
+def report_command(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="A study that `rnnlab study list` shows, or a record's file.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="A folder, or a .html, .md or .json file."),
+    ] = Path(),
+    store: StorePlace = "rnnlab.db",
+) -> None:
+    """Write the report of a study: verdict, figures, tables, protocol, and the command that repeats it."""
+    from rnnlab.report.report import write_report
+
+    print(write_report(name, output, store=store))
+
+
+def split_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """Architectures, and the arguments of the task with their values, which may stand anywhere among them.
+
+    >>> split_words(["sh", "--length", "50", "td", "--num-evaluation=9"])
+    (['sh', 'td'], ['--length', '50', '--num-evaluation=9'])
+    """
+    names: list[str] = []
+    arguments: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            names.append(word)
+        elif "=" in word:
+            arguments.append(word)
+        else:
+            value = next(rest, None)
+            if value is None:
+                raise RnnlabError(f"{word} needs a value")
+            arguments += [word, value]
+    return names, arguments

@@ -1,0 +1,96 @@
+"""`rnnlab tune`."""
+
+import shlex
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from rnnlab.commands.options import (
+    AsJsonLines,
+    Checkpoints,
+    Device,
+    Grace,
+    NameOrFile,
+    Parameters,
+    Population,
+    Precision,
+    ReportEvery,
+    SaveEvery,
+    StorePlace,
+    TaskName,
+    Units,
+    count,
+    task_words,
+)
+from rnnlab.tasks.registry import task_from_words
+
+
+def tune_command(
+    context: typer.Context,
+    architecture: NameOrFile,
+    task_name: TaskName,
+    trials: Annotated[int, typer.Option(help="How many settings to try.")] = 100,
+    space: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="What is tuned: collins, zhang, or a file.", show_default="collins"),
+    ] = None,
+    sampler: Annotated[str, typer.Option(help="What suggests settings: gp, random, grid or tpe.")] = "gp",
+    hyperparameter: Annotated[
+        list[str] | None,
+        typer.Option("--hyperparameter", "-p", metavar="NAME=VALUE", help="One that is not tuned; may be given often."),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="How many training steps; short for -p num_steps=STEPS.", show_default="10000")
+    ] = None,
+    units: Units = None,
+    parameters: Parameters = None,
+    seed: Annotated[int, typer.Option(help="Of suggestions, networks and batches.")] = 0,
+    device: Device = "cpu",
+    precision: Precision = "float32",
+    population: Population = None,
+    store: StorePlace = "rnnlab.db",
+    name: Annotated[
+        str | None, typer.Option(help="Of the study.", show_default="made from all that decides its result")
+    ] = None,
+    checkpoints: Checkpoints = None,
+    save_every: SaveEvery = None,
+    report_every: ReportEvery = 100,
+    grace: Grace = 60.0,
+    as_json: AsJsonLines = False,
+) -> None:
+    """Find good hyperparameters of a network for a task.
+
+    Arguments of the task follow, as for `rnnlab train`. Given again, the command goes on where it was, or shows the
+    result; with more --trials it adds some. Several of them with the same --store share the work. Ctrl-C stops after
+    the step it is at, and says how to go on.
+    """
+    from rnnlab.training.words import network_for, usable_device
+    from rnnlab.tuning.console import run_and_show
+    from rnnlab.tuning.tune import tune
+    from rnnlab.tuning.words import base_from_words, space_from_words, tuning_to_json
+
+    chosen = task_from_words(task_name, task_words(context.args))
+    settings = [*(hyperparameter or []), *([] if steps is None else [f"num_steps={steps}"])]
+    run = partial(
+        tune,
+        network_for(chosen, architecture, units=units, parameters=count(parameters)),
+        chosen,
+        space_from_words(space),
+        trials=trials,
+        sampler=sampler,
+        hyperparameters=base_from_words(settings),
+        store=store,
+        name=name,
+        seed=seed,
+        device=usable_device(device),
+        precision=precision,
+        population=population,
+        checkpoints=checkpoints,
+        save_every=save_every,
+        report_every=report_every,
+        grace=grace,
+    )
+    how_to_resume = f"go on with: {shlex.join(('rnnlab', *context.obj))}"
+    if not run_and_show(run, tuning_to_json, store=store, as_json=as_json, how_to_resume=how_to_resume):
+        raise typer.Exit(130)

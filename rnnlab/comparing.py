@@ -1,0 +1,203 @@
+"""The main job: a fair comparison of architectures, from their names to a report.
+
+sizes          every architecture as wide as the same number of parameters allows
+tuning         the same number of trials, or the same time, for each
+seeds          the best setting of each, trained again from other initial numbers
+tests          Welch's t-test of all pairs, corrected; bootstrap intervals
+report         the verdict, figures, tables and the command that repeats it
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from rnnlab.errors import TuningError
+from rnnlab.report.report import Report, check_writable, make_report, report_path
+from rnnlab.studies.budget import FIRST_ROUND, run_within, seconds_from_words
+from rnnlab.studies.expansion import expand
+from rnnlab.studies.run import WorkOptions, run_study
+from rnnlab.studies.specification import StudySpec
+from rnnlab.tasks.task import AbstractTask
+from rnnlab.tuning.store import DEFAULT
+
+SEEDS = 10
+TRIALS = 32
+EVALUATIONS = 20  # of a training run, evenly
+
+STEPS = {
+    "adding": 2000,
+    "copying": 3000,
+    "recall": 2000,
+    "memory": 5000,
+    "capacity": 5000,
+    "rcf": 5000,
+    "parentheses": 3000,
+    "arithmetic": 10_000,
+    "sst": 2000,
+    "jsb-chorales": 2000,
+}
+"""How many training steps a comparison takes where nobody says: enough for a difference to show on a laptop."""
+
+OTHER_STEPS = 5000
+
+
+def compare(
+    architectures: Sequence[str],
+    task: str | Mapping[str, Any] | AbstractTask,
+    *,
+    parameters: int,
+    trials: int | None = None,
+    budget: str | float | None = None,
+    seeds: int = SEEDS,
+    steps: int | None = None,
+    space: str | Mapping[str, Any] | None = None,
+    sampler: str = "gp",
+    hyperparameters: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    precision: str = "float32",
+    store: str | Path = DEFAULT,
+    name: str | None = None,
+    workers: int = 1,
+    output: str | Path | None = None,
+    **options: Unpack[WorkOptions],
+) -> Report:
+    """Compare architectures fairly: equal parameters, equal tuning, several seeds, a statistical test.
+
+    Called again with the same arguments it goes on where it was.
+
+    Args:
+        architectures: names of the catalogue, such as `td` or `td:lstm`, and JSON files of one's own.
+        task: a name, a table with a name and arguments, or a task.
+        parameters: how many numbers each network may have at most; all are made as wide as that allows.
+        trials: how many hyperparameter settings are tried for each; TRIALS where neither it nor a budget is given.
+        budget: in place of trials the time for everything, such as "10m", or in seconds; each architecture has the
+            same share of it.
+        seeds: how often the best setting of each is trained again.
+        steps: of each training run; those of STEPS for the task where left out.
+        space: what is tuned: the name of a paper's space, or a table as in a specification; left out, Collins et al.'s
+            for each architecture's cells.
+        sampler: what suggests settings.
+        hyperparameters: by name, those that are not tuned; they leave the space.
+        seed: of everything random.
+        precision: as in `train`.
+        store: a SQLite file, or the URL of a PostgreSQL database.
+        name: of the study; left out, it is made from all that decides its result.
+        workers: how many processes work on it.
+        output: where to write the report: a .html, .md or .json file, or a folder for an HTML file named as the study.
+        options: device, report, stop and the rest, as in `Work`.
+
+    Raises:
+        RnnlabError: before any work starts, if something cannot be done as asked.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = compare(["sh", "td"], {"name": "adding", "length": 5, "num_evaluation": 50}, parameters=60,
+    ...                      trials=2, seeds=2, steps=4, store=f"{folder}/rnnlab.db", output=f"{folder}/report.html")
+    ...     Path(f"{folder}/report.html").read_text()[:15]
+    '<!doctype html>'
+    >>> [each.num_parameters for each in report.comparison.contenders]
+    [51, 58]
+    """
+    if trials is not None and budget is not None:
+        raise TuningError("give trials, or a budget of time; got both")
+    seconds = _seconds(budget)
+    contest = _contest(architectures, task, parameters, steps, dict(hyperparameters or {}))
+    contest |= {"sampler": sampler, "seed": seed, "precision": precision} | ({} if space is None else {"space": space})
+    contest = _without_given(contest)
+    limit = {"trials": TRIALS if trials is None else trials} if seconds is None else {"seconds": seconds}
+    chosen = name or _name(contest | limit)
+    path = None if output is None else report_path(output, chosen)
+    if seconds is None:
+        spec = StudySpec.from_json({"name": chosen, **contest, **limit, "seeds": seeds})
+        _check_before_work(spec, seeds, path)
+        record = run_study(spec, store=store, workers=workers, **options)
+    else:
+        first = _timed(chosen, contest, dict.fromkeys(architectures, FIRST_ROUND), seeds)
+        names = _check_before_work(first, seeds, path)
+
+        def make(counts: Mapping[str, int], num_seeds: int) -> StudySpec:
+            return _timed(chosen, contest, dict(zip(architectures, counts.values(), strict=True)), num_seeds)
+
+        record = run_within(make, names, seconds=seconds, num_seeds=seeds, store=store, workers=workers, **options)
+    report = make_report(record)
+    if path is None or not record.is_complete:
+        return report
+    return report.save(path)
+
+
+def _seconds(budget: str | float | None) -> float | None:
+    if budget is None or isinstance(budget, str):
+        return None if budget is None else seconds_from_words(budget)
+    if isinstance(budget, bool) or not budget > 0:
+        raise TuningError(f"a budget is a time such as '10m', or seconds above 0, got {budget!r}")
+    return float(budget)
+
+
+def _contest(
+    architectures: Sequence[str],
+    task: str | Mapping[str, Any] | AbstractTask,
+    parameters: int,
+    steps: int | None,
+    hyperparameters: dict[str, Any],
+) -> dict[str, Any]:
+    """What is compared, as keys of a specification."""
+    names = list(architectures)
+    if len(names) < 2:
+        alone = f": {names[0]} alone has nothing to be compared with" if names else ""
+        raise TuningError(f"a comparison needs two architectures or more{alone}; `rnnlab list` shows them")
+    if twice := next((each for each in names if names.count(each) > 1), None):
+        raise TuningError(f"{twice} is named twice: a comparison needs different architectures")
+    table = (
+        task.to_json() if isinstance(task, AbstractTask) else {"name": task} if isinstance(task, str) else dict(task)
+    )
+    if steps is not None and "num_steps" in hyperparameters:
+        raise TuningError("steps and num_steps are the same: give one of them")
+    num_steps = hyperparameters.get("num_steps", steps or STEPS.get(table["name"], OTHER_STEPS))
+    every = max(1, num_steps // EVALUATIONS) if isinstance(num_steps, int) else 1
+    shared = {"num_steps": num_steps, "evaluate_every": every} | hyperparameters
+    return {"task": table, "architectures": names, "parameters": parameters, "hyperparameters": shared}
+
+
+def _without_given(contest: dict[str, Any]) -> dict[str, Any]:
+    """Take hyperparameters that are given out of what is tuned."""
+    bare = {key: value for key, value in contest.items() if key != "hyperparameters"}
+    spaces = [row.arm.space for row in expand(StudySpec.from_json({"name": "spaces", **bare, "trials": 1}))]
+    given = [name for name in contest["hyperparameters"] if any(name in space.names for space in spaces)]
+    if not given:
+        return contest
+    for dimension in (each for space in spaces for each in space if each.name not in given):
+        if fixed := next((name for name in dimension.when if name in given), None):
+            raise TuningError(
+                f"{fixed} is given, but {dimension.name} is tuned depending on it: give {dimension.name} too"
+            )
+    base = contest.get("space", "collins")
+    if not isinstance(base, str):
+        raise TuningError(f"hyperparameter {given[0]} is given, and tuned: take it out of the space")
+    return contest | {"space": {"base": base, "without": given}}
+
+
+def _timed(name: str, contest: Mapping[str, Any], trials: Mapping[str, int], num_seeds: int) -> StudySpec:
+    """The specification of a comparison in which each architecture has its own number of trials."""
+    shared = {key: value for key, value in contest.items() if key != "architectures"}
+    arms = [{"architectures": each, "trials": count} for each, count in trials.items()]
+    return StudySpec.from_json({"name": name, **shared, "arms": arms, "seeds": num_seeds})
+
+
+def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[str]:
+    """Refuse before hours of training what could not be done in them, or written after them; the names of the arms."""
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 2:
+        raise TuningError(f"seeds must be a whole number of at least 2, since one run tells nothing, got {seeds!r}")
+    arms = [row.arm for row in expand(spec)]
+    for split in ("train", "validation", "test"):
+        next(arms[0].task.batches(split, 1))  # data that is missing is missed here
+    if path is not None:
+        check_writable(path)
+    return [arm.name for arm in arms]
+
+
+def _name(values: Mapping[str, Any]) -> str:
+    """A name that changes with everything that decides the result."""
+    digest = hashlib.blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=4).hexdigest()
+    return f"compare-{Path(values['task']['name']).stem}-{digest}"

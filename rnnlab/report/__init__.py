@@ -1,0 +1,1 @@
+"""Reports: figures as numbers, then as drawings, then as one page."""

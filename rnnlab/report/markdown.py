@@ -1,0 +1,61 @@
+"""A report as Markdown: the same words and tables, without drawings."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rnnlab.report.numbers import Part
+from rnnlab.report.paper_page import paper_markdown
+from rnnlab.report.protocol import GLOSSARY, protocol, repeat_command, settings, spaces
+from rnnlab.report.results import (
+    curve_numbers,
+    history_numbers,
+    importance_numbers,
+    pair_table,
+    result_table,
+    score_numbers,
+    score_words,
+    setting_table,
+)
+from rnnlab.report.words import measures_words, part_title, report_title
+
+if TYPE_CHECKING:
+    from rnnlab.studies.records import StudyRecord
+
+
+def markdown_page(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
+    """The whole page."""
+    pieces = [f"# {report_title(record, parts)}"]
+    pieces += paper_markdown(record)
+    for part in parts:
+        pieces += [f"## {part_title(part)}"] if len(parts) > 1 else []
+        pieces += _part(part)
+    pieces += ["## Repeat it", f"```sh\n{repeat_command(record)}\n```", f"```json\n{settings(record)}\n```"]
+    pieces += ["## Words", *(f"- **{word}**: {text}" for word, text in GLOSSARY)]
+    return "\n\n".join(pieces) + "\n"
+
+
+def _part(part: Part) -> Iterator[str]:
+    comparison = part.comparison
+    yield f"**{comparison.verdict.sentence}**"
+    yield from comparison.verdict.details
+    yield "## Results"
+    yield score_words(comparison)
+    yield result_table(comparison).to_markdown()
+    yield "\n".join(f"- {record.arm.name}: {measures_words(record)}" for record in part.records)
+    if comparison.tests:
+        yield "## Are the differences real?"
+        yield pair_table(comparison).to_markdown()
+    yield "## Scores of all runs"
+    yield score_numbers(comparison).to_markdown()
+    if part.bands:
+        yield "## How they learn"
+        yield curve_numbers(part.bands).to_markdown()
+    yield "## Tuning"
+    yield history_numbers(part.histories).to_markdown()
+    if any(part.importances.values()):
+        yield importance_numbers(part).to_markdown()
+    yield setting_table(part).to_markdown()
+    yield "## Protocol"
+    yield "\n".join(f"- **{word}**: {text}" for word, text in protocol(part))
+    for names, text in spaces(part).items():
+        yield f"Search space of {names}:\n\n```text\n{text}\n```"

@@ -1,0 +1,122 @@
+"""A paper's claims, checked on records: which arms were set against each other, and how often it came out so."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rnnlab.report.paper_values import is_higher_better, measured, run_scores, selected
+from rnnlab.studies.paper import Claim, Paper
+from rnnlab.studies.statistics import welch
+
+if TYPE_CHECKING:
+    from rnnlab.studies.records import ArmRecord, StudyRecord
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison behind a claim.
+
+    Args:
+        first: the arm that should be better, or that should lie in a range.
+        second: the arm that should be worse; None for a range.
+        holds: whether it came out so.
+        p: of Welch's test of the two arms' runs, not corrected for their number; None where there is no test.
+    """
+
+    first: str
+    second: str | None
+    holds: bool
+    p: float | None
+
+
+@dataclass(frozen=True)
+class CheckedClaim:
+    """A claim and what the records say of it.
+
+    Args:
+        claim: the paper's.
+        checks: all comparisons that the study allows at its scale; none where it lacks the arms.
+    """
+
+    claim: Claim
+    checks: tuple[Check, ...]
+
+    @property
+    def outcome(self) -> str:
+        """In words.
+
+        >>> from rnnlab.studies.paper import Claim
+        >>> claim = Claim(text="a is better", requirement="Z77", quantity="score", better={"cell": ("a",)},
+        ...               worse={"cell": ("b",)}, within=(), where={}, low=None, high=None)
+        >>> CheckedClaim(claim, (Check("a", "b", True, 0.01), Check("a", "c", False, 0.5))).outcome
+        'holds in 1 of 2 comparisons; 1 of them significant (Welch, p < 0.05)'
+        >>> CheckedClaim(claim, ()).outcome
+        'not tested at this scale'
+        """
+        if not self.claim.can_be_checked:
+            return "for readers to judge"
+        if not self.checks:
+            return "not tested at this scale"
+        held = [check for check in self.checks if check.holds]
+        count = len(self.checks)
+        unit = "networks" if self.claim.where else "comparisons"
+        words = f"holds in {len(held)} of {count} {unit}" if count > 1 else "holds" if held else "does not hold"
+        if not any(check.p is not None for check in self.checks):
+            return words
+        num_significant = sum(check.p is not None and check.p < LEVEL for check in held)
+        if not held:
+            return words
+        if count == 1:
+            return f"{words}, {'' if num_significant else 'not '}significantly (Welch, p < {LEVEL})"
+        return f"{words}; {num_significant} of them significant (Welch, p < {LEVEL})"
+
+
+def check_claims(record: "StudyRecord", paper: Paper) -> tuple[CheckedClaim, ...]:
+    """Every claim of a paper with what the records say of it."""
+    return tuple(CheckedClaim(claim, tuple(_checks(record, claim))) for claim in paper.claims)
+
+
+def _checks(record: "StudyRecord", claim: Claim) -> Iterator[Check]:
+    if claim.where:
+        yield from _in_range(record, claim)
+    if not claim.better:
+        return
+    better, worse = selected(record.arms, claim.better), selected(record.arms, claim.worse)
+    for first in better:
+        for second in worse:
+            if all(second is not other for other in better) and _may_be_compared(first, second, claim):
+                yield from _compared(first, second, claim.quantity)
+
+
+def _may_be_compared(first: "ArmRecord", second: "ArmRecord", claim: Claim) -> bool:
+    """Arms of one task, unless tasks are what is compared, that have in common what the claim says."""
+    same = claim.within if "task" in claim.better else ("task", *claim.within)
+    return all(first.labels.get(key) == second.labels.get(key) for key in same)
+
+
+def _compared(first: "ArmRecord", second: "ArmRecord", quantity: str) -> Iterator[Check]:
+    ours, theirs = measured(first, quantity), measured(second, quantity)
+    if ours is None or theirs is None:
+        return
+    sign = -1.0 if is_higher_better(first, quantity) else 1.0
+    holds = sign * ours.value < sign * theirs.value
+    yield Check(first.arm.name, second.arm.name, holds, _p(first, second, quantity))
+
+
+def _p(first: "ArmRecord", second: "ArmRecord", quantity: str) -> float | None:
+    """Only means over seeds are tested: one best trial varies with nothing."""
+    if quantity not in ("score", "mean") or not (first.repeats and second.repeats):
+        return None
+    test = welch(run_scores(first), run_scores(second))
+    return None if test is None else test.p
+
+
+def _in_range(record: "StudyRecord", claim: Claim) -> Iterator[Check]:
+    for each in selected(record.arms, claim.where):
+        found = measured(each, claim.quantity)
+        if found is not None:
+            is_high_enough = claim.low is None or found.value >= claim.low
+            is_low_enough = claim.high is None or found.value <= claim.high
+            yield Check(each.arm.name, None, is_high_enough and is_low_enough, None)

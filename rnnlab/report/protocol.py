@@ -1,0 +1,227 @@
+"""How a comparison was made, in sentences and as settings: enough to judge it, and to repeat it."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rnnlab.report.numbers import Part
+from rnnlab.studies.importance import FEWEST, METHOD
+from rnnlab.studies.statistics import NUM_RESAMPLES
+from rnnlab.studies.verdict import listed, quantity, shown
+from rnnlab.tasks.task import AbstractTask
+
+if TYPE_CHECKING:
+    from rnnlab.studies.records import ArmRecord, StudyRecord
+    from rnnlab.studies.specification import StudySpec
+    from rnnlab.tuning.trials import Trial
+
+_SAMPLERS = {
+    "gp": "a Gaussian process with expected improvement suggests the next points",
+    "random": "points are drawn at random",
+    "grid": "all points of a grid are tried",
+    "tpe": "tree-structured Parzen estimators suggest the next points",
+}
+
+GLOSSARY = (
+    ("recurrent depth d_r", "how many transformations information goes through a time step, in the long run"),
+    ("feedforward depth d_f", "how many transformations lie between an input and an output, beyond those through time"),
+    ("recurrent skip coefficient s", "how many time steps information can jump with each transformation"),
+    ("infeasible", "the training loss diverged: the run has no score, is left out of every mean, and is counted"),
+    ("seed", "where the random numbers begin with which a network starts; two seeds are two independent attempts"),
+    ("95% interval", "if the whole comparison were repeated, the mean would lie in such an interval 95 times of 100"),
+    ("p corrected", "how often chance alone would bring so large a difference; made larger because pairs are many"),
+    ("chance", "what a network reaches that ignores its input"),
+)
+
+
+def protocol(part: Part) -> tuple[tuple[str, str], ...]:
+    """What was done, step by step: a heading and a sentence for each."""
+    return tuple(_steps(part))
+
+
+def _steps(part: Part) -> Iterator[tuple[str, str]]:
+    records, comparison = part.records, part.comparison
+    arm, score = records[0].arm, comparison.score
+    yield "Task", f"{comparison.task}: {quantity(score)} decides, {score.better} is better. {_levels(part)}"
+    yield "Sizes", _sizes(records)
+    yield "Tuning", _tuning(records)
+    yield "Training", _training(records)
+    if comparison.sample == "seeds":
+        yield (
+            "Seeds",
+            f"The setting that was best on validation data was trained again {_counts(records, 'repeats')}, each run "
+            f"{_what_seeds_change(arm.task)}, none of them those of tuning. "
+            "Scores are those on test data, with the numbers that were best on validation data.",
+        )
+    else:
+        yield "Sample", "Scores are those of all trials on test data: nothing was trained again over seeds."
+    yield (
+        "Statistics",
+        "Welch's t-test for each pair, two-sided, with Holm's correction for all pairs together; differences count as "
+        f"significant where the corrected p is below {comparison.level}. Intervals of means are bias-corrected and "
+        f"accelerated bootstrap intervals, those of differences percentile intervals, of {NUM_RESAMPLES:,} resamples.",
+    )
+    yield (
+        "Importance",
+        f"{METHOD}: how differently a hyperparameter is spread among the best tenth of the trials and among all; "
+        f"shown where an architecture has {FEWEST} complete trials or more.",
+    )
+    yield "Machine", _machine(records)
+    yield "Seed of it all", f"{arm.seed}; precision {arm.precision}."
+
+
+def _what_seeds_change(task: AbstractTask) -> str:
+    return "from other initial numbers" + (" and with other batches" if task.feed == "samples" else "")
+
+
+def _levels(part: Part) -> str:
+    score = part.comparison.score
+    if isinstance(score.chance, tuple):
+        return ""
+    best = f" The best possible value is {shown(score.best)}." if isinstance(score.best, float | int) else ""
+    return f"A network that ignores its input reaches {shown(score.chance)} ({score.baseline}).{best}"
+
+
+def _sizes(records: Sequence["ArmRecord"]) -> str:
+    limits = {each.labels.get("parameters") for each in records}
+    counts = ", ".join(f"{each.arm.name} {each.arm.architecture.num_parameters():,}" for each in records)
+    if len(limits) == 1 and None not in limits:
+        limit = next(iter(limits))
+        return f"Every network is as wide as {limit:,} parameters allow, all layers equally wide: {counts}."
+    return f"Parameters: {counts}."
+
+
+def _tuning(records: Sequence["ArmRecord"]) -> str:
+    hows = dict.fromkeys(_SAMPLERS.get(each.arm.sampler, each.arm.sampler) for each in records)
+    sizes = sorted({len(each.arm.space) for each in records})
+    many = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    return (
+        f"{_counts(records, 'trials')[0].upper()}{_counts(records, 'trials')[1:]} for each architecture, over {many} "
+        f"hyperparameters; {listed(list(hows))}. A trial trains one network to its end."
+    )
+
+
+def _counts(records: Sequence["ArmRecord"], what: str) -> str:
+    unit = {"trials": "trials", "repeats": "times"}[what]
+    counts = {each.arm.name: len(getattr(each, what)) for each in records}
+    if len(set(counts.values())) == 1:
+        return f"{next(iter(counts.values()))} {unit}"
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) + f" {unit}"
+
+
+def _training(records: Sequence["ArmRecord"]) -> str:
+    sentences = dict.fromkeys(_training_of(each) for each in records)
+    return " ".join(sentences)
+
+
+def _training_of(record: "ArmRecord") -> str:
+    values, tuned = record.arm.hyperparameters, record.arm.space.names
+    steps = "as many steps as was tuned" if "num_steps" in tuned else f"{values.num_steps:,} steps"
+    batch = values.batch_size or record.arm.task.batch_size
+    stop = f"; training ends after {values.patience} evaluations without improvement" if values.patience else ""
+    return f"{steps} of {batch} sequences, evaluated every {values.evaluate_every:,} steps{stop}."
+
+
+def _machine(records: Sequence["ArmRecord"]) -> str:
+    runs = [trial.run for trial in _trials(records) if trial.run]
+    found = [" and ".join(dict.fromkeys(str(run[key]) for run in runs if key in run)) for key in _CIRCUMSTANCES]
+    seconds = sum((trial.wall_seconds or 0.0) / (trial.population or 1) for trial in _trials(records))
+    words = ", ".join(f"{name} {value}" for name, value in zip(_CIRCUMSTANCES.values(), found, strict=True) if value)
+    return f"{words}; {duration(seconds)} of training in all."
+
+
+_CIRCUMSTANCES = {"device": "device", "path": "engine path", "rnnlab": "rnnlab", "torch": "torch"}
+
+
+def _trials(records: Sequence["ArmRecord"]) -> list["Trial"]:
+    return [trial for each in records for trial in (*each.trials, *each.repeats)]
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them, also those of computers together."""
+    from rnnlab.training.progress import duration as spoken
+
+    return spoken(seconds)
+
+
+def spaces(part: Part) -> dict[str, str]:
+    """What was tuned, as text; architectures with the same space share one."""
+    found: dict[str, list[str]] = {}
+    for each in part.records:
+        found.setdefault(str(each.arm.space), []).append(each.arm.name)
+    return {listed(names): text for text, names in found.items()}
+
+
+def settings(record: "StudyRecord") -> str:
+    """The whole specification as JSON."""
+    values = {} if record.spec is None else record.spec.to_json()
+    return json.dumps(values, indent=2)
+
+
+def repeat_command(record: "StudyRecord") -> str:
+    """The command that makes the same study again.
+
+    A study that `rnnlab compare` can make is repeated by it; any other by its specification in a file.
+    """
+    spec = record.spec
+    if spec is None:
+        return f"rnnlab study resume {shlex.quote(record.name)}"
+    words = _compare_words(spec)
+    if words is None:
+        return f"rnnlab study run {shlex.quote(spec.name)}.json  # a file with the specification below"
+    return shlex.join(("rnnlab", "compare", *words))
+
+
+_COMPARABLE = {
+    *("name", "title", "task", "architectures", "parameters", "trials", "seeds", "hyperparameters", "space", "sampler"),
+    *("seed", "precision"),
+}
+_PLAIN_OPTIONS = {"sampler": "gp", "seed": 0, "precision": "float32"}  # which may be left out
+# options of the command, which an argument of the task must not be taken for
+_OPTIONS = {
+    *("task", "parameters", "trials", "budget", "seeds", "steps", "hyperparameter", "space", "sampler", "seed"),
+    *("precision", "store", "name", "output", "device", "workers", "population", "checkpoints", "save_every"),
+    *("report_every", "grace", "json", "help"),
+}
+
+
+def _compare_words(spec: "StudySpec") -> list[str] | None:
+    """The arguments of `rnnlab compare` that make this specification; None where there are none."""
+    document = spec.to_json()
+    is_plain = set(document) <= _COMPARABLE and {"task", "architectures"} <= set(document)
+    if not is_plain or not all(isinstance(document.get(key), int) for key in ("parameters", "trials", "seeds")):
+        return None
+    values = document.get("hyperparameters", {})
+    space = _tuned_but(document.get("space"), set(values))
+    if not isinstance(space, str | None):
+        return None
+    task = document["task"] if isinstance(document["task"], Mapping) else {"name": document["task"]}
+    words = [*_listed(document["architectures"]), "--task", task["name"]]
+    words += [word for name, value in task.items() if name != "name" for word in (_option(name), _written(value))]
+    words += [word for key in ("parameters", "trials", "seeds") for word in (f"--{key}", str(document[key]))]
+    words += [] if space is None else ["--space", space]
+    plain = {key: document[key] for key, value in _PLAIN_OPTIONS.items() if document.get(key, value) != value}
+    words += [word for key, value in plain.items() for word in (f"--{key}", str(value))]
+    return words + [word for name, value in values.items() for word in ("-p", f"{name}={_written(value)}")]
+
+
+def _tuned_but(space: Any, given: set[str]) -> Any:
+    """A space without hyperparameters that are given is the whole space, as the command sees it."""
+    if isinstance(space, Mapping) and set(space) == {"base", "without"} and set(space["without"]) <= given:
+        return space["base"]
+    return space
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _option(name: str) -> str:
+    return f"--{'task-' if name in _OPTIONS else ''}{name.replace('_', '-')}"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return ",".join(map(_written, value)) if isinstance(value, list) else str(value)

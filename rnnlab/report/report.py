@@ -1,0 +1,159 @@
+"""A report: what a study says, for people to read (HTML, Markdown) and for programs (JSON)."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rnnlab.errors import TuningError
+from rnnlab.report.markdown import markdown_page
+from rnnlab.report.numbers import Part, parts_of
+from rnnlab.report.page import html_page
+from rnnlab.report.protocol import protocol, repeat_command
+from rnnlab.report.results import result_table
+from rnnlab.report.words import part_title, report_title
+from rnnlab.studies.comparison import Comparison
+from rnnlab.studies.records import StudyRecord, load_record
+from rnnlab.tuning.store import DEFAULT
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report shows.
+
+    Args:
+        record: of the study.
+        parts: numbers, one part for each comparison that the study holds.
+        path: where it was written; None before that.
+    """
+
+    record: StudyRecord
+    parts: tuple[Part, ...]
+    path: Path | None = None
+
+    @property
+    def comparison(self) -> Comparison:
+        """The comparison, of a study that holds one.
+
+        Raises:
+            TuningError: it holds several, as one for each task.
+        """
+        if len(self.parts) != 1:
+            raise TuningError(f"study {self.record.name} holds {len(self.parts)} comparisons: look at `parts`")
+        return self.parts[0].comparison
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of the study is left to do."""
+        return self.record.is_complete
+
+    def __str__(self) -> str:
+        if not self.is_complete:
+            return str(self.record)
+        written = () if self.path is None else (f"report: {self.path}",)
+        return "\n\n".join((*(_shown_part(part) for part in self.parts), *written))
+
+    def to_html(self) -> str:
+        """One page that needs no other file."""
+        return html_page(self.record, self.parts)
+
+    def to_markdown(self) -> str:
+        """The words and tables."""
+        return markdown_page(self.record, self.parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers, with the specification and the command that repeats the study."""
+        return {
+            "title": report_title(self.record, self.parts),
+            "study": self.record.name,
+            "is_complete": self.record.is_complete,
+            "command": repeat_command(self.record),
+            "specification": None if self.record.spec is None else self.record.spec.to_json(),
+            "parts": [part.to_json() | {"protocol": dict(protocol(part))} for part in self.parts],
+        }
+
+    def save(self, path: str | Path) -> "Report":
+        """Write the report in the form of the path's suffix: .html, .md or .json; gives it back with its path.
+
+        Raises:
+            TuningError: another suffix, or a file that cannot be written.
+        """
+        write = FORMS[check_form(path)]
+        try:
+            Path(path).write_text(write(self), encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise TuningError(f"cannot write {path}: {error.strerror}") from error
+        return replace(self, path=Path(path))
+
+
+def _shown_part(part: Part) -> str:
+    """For a terminal: who is compared, the table, the verdict."""
+    return f"{part_title(part)}\n\n{result_table(part.comparison)}\n\n{part.comparison.verdict}"
+
+
+FORMS = {
+    ".html": Report.to_html,
+    ".md": Report.to_markdown,
+    ".json": lambda report: json.dumps(report.to_json(), indent=1, allow_nan=False) + "\n",
+}
+
+
+def check_form(path: str | Path) -> str:
+    """The suffix of a report's path, if reports have such a form."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMS:
+        raise TuningError(f"a report is written as {', '.join(FORMS)}, got {Path(path).name!r}")
+    return suffix
+
+
+def report_path(output: str | Path, study: str) -> Path:
+    """The file that is meant by a path: itself, or in a folder an HTML file named as the study."""
+    path = Path(output)
+    if path.is_dir():
+        return path / f"{study}.html"
+    check_form(path)
+    return path
+
+
+def check_writable(path: Path) -> None:
+    """Refuse before hours of work a file that could not be written after them.
+
+    Raises:
+        TuningError: its folder is not there, or cannot be written to.
+    """
+    if not path.parent.is_dir():
+        raise TuningError(f"cannot write {path}: there is no folder {path.parent}")
+    is_new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise TuningError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_report(study: str | Path, output: str | Path = ".", *, store: str | Path = DEFAULT) -> Report:
+    """Write the report of a study that is in a store, or whose record is in a file.
+
+    Args:
+        study: its name, or a file that `StudyRecord.save` wrote.
+        output: a .html, .md or .json file, or a folder for an HTML file named as the study.
+        store: where the study is.
+
+    Raises:
+        TuningError: there is no such study, or the file cannot be written.
+    """
+    record = load_record(study, store)
+    path = report_path(output, record.name)
+    check_writable(path)
+    return make_report(record).save(path)
+
+
+def make_report(record: StudyRecord) -> Report:
+    """Work out everything that a report of a study shows.
+
+    Args:
+        record: what `load_record` gives.
+    """
+    return Report(record, parts_of(record))

@@ -1,0 +1,1 @@
+"""Studies: from a specification to records of every trial."""

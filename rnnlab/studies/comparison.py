@@ -1,0 +1,221 @@
+"""A fair comparison in numbers: what the records of a study say about its architectures.
+
+Each contender was tuned and its best setting trained again over several seeds; these runs' scores on test data are
+compared. Where a study has no such runs (C71: random draws), all its trials are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rnnlab.errors import GraphError, TuningError
+from rnnlab.graph.measures import Measures, measure
+from rnnlab.studies.statistics import Interval, PairTest, Summary, mean_interval, pairwise_tests, summary
+from rnnlab.studies.verdict import Verdict, judge
+from rnnlab.tasks.task import Score
+from rnnlab.tuning.arms import Arm
+
+if TYPE_CHECKING:
+    from rnnlab.studies.records import ArmRecord, StudyRecord
+    from rnnlab.tuning.trials import Trial
+
+LEVEL = 0.05
+"""How small a p value, corrected for all pairs, must be for two architectures to differ."""
+
+Sample = Literal["seeds", "trials"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """One architecture and how it fared.
+
+    Args:
+        name: of its arm.
+        recurrent_depth, feedforward_depth, recurrent_skip_coefficient: its measures; None where it has none.
+        num_parameters: of the network.
+        scores: on test data, one for each run; None for one that diverged.
+        summary: of them.
+        interval: where the mean of all possible runs lies, by bootstrap.
+        num_trials, num_infeasible: of tuning.
+        validation: the best score of tuning.
+    """
+
+    name: str
+    recurrent_depth: Fraction | None
+    feedforward_depth: Fraction | None
+    recurrent_skip_coefficient: Fraction | None
+    num_parameters: int
+    scores: tuple[float | None, ...]
+    summary: Summary
+    interval: Interval | None
+    num_trials: int
+    num_infeasible: int
+    validation: float | None
+
+    @property
+    def infeasible_share(self) -> float:
+        """The share of tuning's trials that diverged."""
+        return self.num_infeasible / self.num_trials if self.num_trials else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers; exact ones as texts such as "3/2"."""
+        return {name: _plain(value) for name, value in vars(self).items()} | {"infeasible_share": self.infeasible_share}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Architectures side by side.
+
+    Args:
+        study: the name of the study.
+        task: what all were trained on, in words.
+        score: what they are compared by.
+        sample: whether the scores are those of the best setting over `seeds`, or of all `trials`.
+        contenders: in the order of the study.
+        tests: of all pairs.
+        level: how small a corrected p value must be.
+        verdict: what follows from them.
+    """
+
+    study: str
+    task: str
+    score: Score
+    sample: Sample
+    contenders: tuple[Contender, ...]
+    tests: tuple[PairTest, ...]
+    level: float
+    verdict: Verdict
+
+    @property
+    def ranked(self) -> tuple[Contender, ...]:
+        """The contenders, the best mean first, those without a score last."""
+        sign = -1 if self.score.better == "higher" else 1
+        known = [each for each in self.contenders if each.summary.num]
+        rest = [each for each in self.contenders if not each.summary.num]
+        return (*sorted(known, key=lambda each: sign * each.summary.mean), *rest)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "study": self.study,
+            "task": self.task,
+            "score": _plain(self.score),
+            "sample": self.sample,
+            "level": self.level,
+            "verdict": _plain(self.verdict),
+            "contenders": [each.to_json() for each in self.contenders],
+            "tests": [_plain(test) for test in self.tests],
+        }
+
+
+def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
+    """Compare arms that were trained on the same task.
+
+    Args:
+        study: the name of the study.
+        records: one for each architecture.
+
+    Raises:
+        TuningError: no arm, or arms of different tasks.
+    """
+    arms = [record.arm for record in records]
+    _check(study, arms)
+    score, sample = arms[0].score, _sample(records)
+    # the numbers of a comparison are the same whenever it is made
+    generator = np.random.default_rng(0)
+    contenders = tuple(_contender(record, score.name, sample, generator) for record in records)
+    tests = pairwise_tests({each.name: each.scores for each in contenders}, generator=generator)
+    return Comparison(
+        study=study,
+        task=str(arms[0].task),
+        score=score,
+        sample=sample,
+        contenders=contenders,
+        tests=tests,
+        level=LEVEL,
+        verdict=judge(score, {each.name: each.summary for each in contenders}, tests, LEVEL, sample),
+    )
+
+
+def comparisons(record: "StudyRecord") -> tuple[Comparison, ...]:
+    """The comparisons that a study holds: arms of one task, depth and size against each other, in order."""
+    return tuple(compare_arms(record.name, group) for group in groups(record.arms))
+
+
+def groups(records: Sequence["ArmRecord"]) -> list[list["ArmRecord"]]:
+    """Arms that are compared with each other.
+
+    Widths tell groups apart only where an architecture comes in several: networks of equal size may differ in width.
+    """
+    found = _grouped(records, ("parameters", "depth"))
+    named = [[tuple(each.labels.get(key) for key in ("architecture", "cell", "label")) for each in g] for g in found]
+    if any(len(set(names)) < len(names) for names in named):
+        return _grouped(records, ("parameters", "depth", "units"))
+    return found
+
+
+def _grouped(records: Sequence["ArmRecord"], keys: Sequence[str]) -> list[list["ArmRecord"]]:
+    groups: dict[str, list[ArmRecord]] = {}
+    for each in records:
+        common = {key: value for key, value in each.labels.items() if key.startswith("task") or key in keys}
+        groups.setdefault(str(sorted(common.items())), []).append(each)
+    return list(groups.values())
+
+
+def _check(study: str, arms: Sequence[Arm]) -> None:
+    if not arms:
+        raise TuningError(f"study {study!r} has no architectures to compare")
+    if len(found := {str(arm.task) for arm in arms}) > 1:
+        raise TuningError(f"architectures are compared on one task, got {', '.join(sorted(found))}")
+
+
+def _sample(records: Sequence["ArmRecord"]) -> Sample:
+    return "seeds" if any(record.repeats for record in records) else "trials"
+
+
+def _contender(record: "ArmRecord", score: str, sample: Sample, generator: np.random.Generator) -> Contender:
+    runs = record.repeats if sample == "seeds" else record.trials
+    scores = tuple(score_on_test(trial, score) for trial in runs if trial.has_ended)
+    measures, tuned = measures_of(record.arm), [trial for trial in record.trials if trial.has_ended]
+    return Contender(
+        name=record.arm.name,
+        recurrent_depth=None if measures is None else measures.recurrent_depth,
+        feedforward_depth=None if measures is None else measures.feedforward_depth,
+        recurrent_skip_coefficient=None if measures is None else measures.recurrent_skip_coefficient,
+        num_parameters=record.arm.architecture.num_parameters(),
+        scores=scores,
+        summary=summary(scores),
+        interval=mean_interval(scores, generator=generator),
+        num_trials=len(tuned),
+        num_infeasible=sum(trial.state == "infeasible" for trial in tuned),
+        validation=None if record.best is None else record.best.value,
+    )
+
+
+def score_on_test(trial: "Trial", score: str) -> float | None:
+    """A run's score on test data; None where it diverged."""
+    return trial.scores.get("test", {}).get(score) if trial.state == "complete" else None
+
+
+def measures_of(arm: Arm) -> Measures | None:
+    """The measures of an arm's architecture; None for one that runs in both directions of time (Z16)."""
+    try:
+        return measure(arm.architecture.graph)
+    except GraphError:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """A value ready for JSON: exact fractions as texts, what is no number as None."""
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value

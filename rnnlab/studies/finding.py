@@ -1,0 +1,44 @@
+"""Specifications that a user means: a file, or the name of one that comes with rnnlab."""
+
+from pathlib import Path
+
+from rnnlab.errors import TuningError
+from rnnlab.studies.keys import nearest
+from rnnlab.studies.specification import StudySpec, load_spec
+
+FOLDERS = tuple(Path(__file__).with_name(name) for name in ("specifications", "papers"))
+
+
+def shipped_specs() -> dict[str, Path]:
+    """The files of the specifications that come with rnnlab, by name.
+
+    >>> "example" in shipped_specs()
+    True
+    """
+    return {path.stem: path for folder in FOLDERS for path in sorted(folder.glob("*.toml"))}
+
+
+def is_file(written: str | Path) -> bool:
+    """Whether a file is meant, not a name."""
+    return isinstance(written, Path) or Path(written).suffix in (".toml", ".json") or "/" in written
+
+
+def find_spec(written: str | Path, *, scale: str | None = None) -> StudySpec:
+    """The specification that a user means.
+
+    Args:
+        written: a TOML or JSON file, or the name of a specification that comes with rnnlab.
+        scale: which of its scales; left out, its default.
+
+    Raises:
+        TuningError: there is none, or a key in it is wrong.
+
+    >>> find_spec("example", scale="smoke").study
+    'example-smoke'
+    """
+    if is_file(written):
+        return load_spec(written, scale=scale)
+    shipped = shipped_specs()
+    if str(written) not in shipped:
+        raise TuningError(f"no specification is named {str(written)!r}; {nearest(str(written), shipped)}")
+    return load_spec(shipped[str(written)], scale=scale)

@@ -1,0 +1,84 @@
+"""Which hyperparameters mattered: PED-ANOVA (Watanabe et al. 2023) over the trials of an arm, as Optuna computes it.
+
+It compares how a hyperparameter is spread among the best trials with how it is spread among all. One that only takes
+part with some values of another counts as often as it takes part. Infeasible trials have no value and are left out.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rnnlab.tuning.arms import Arm
+
+if TYPE_CHECKING:
+    from rnnlab.tuning.trials import Trial
+
+METHOD = "PED-ANOVA"
+FEWEST = 20
+"""How many complete trials it takes: of fewer, the best would be a handful."""
+_FEWEST_BEST, _SHARE_OF_BEST = 5, 0.1
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much one hyperparameter mattered.
+
+    Args:
+        name: of the dimension.
+        share: of the importance of all; they add up to 1, or are all 0 where nothing mattered.
+    """
+
+    name: str
+    share: float
+
+
+def importances(arm: Arm, trials: Sequence["Trial"]) -> tuple[Importance, ...] | None:
+    """The dimensions of an arm's space, the most important first.
+
+    Args:
+        arm: what was tuned.
+        trials: its trials.
+
+    Returns:
+        None where there are fewer than FEWEST complete trials.
+    """
+    complete = [trial for trial in trials if trial.value is not None]
+    if len(complete) < FEWEST:
+        return None
+    found = _evaluated(arm, complete)
+    total = sum(found.values())
+    shares = [Importance(name, value / total if total else 0.0) for name, value in found.items()]
+    return tuple(sorted(shares, key=lambda each: -each.share))
+
+
+def _evaluated(arm: Arm, trials: Sequence["Trial"]) -> dict[str, float]:
+    import optuna
+    from optuna.importance import PedAnovaImportanceEvaluator
+    from optuna.study import Study
+    from optuna.trial import create_trial
+
+    storage = optuna.storages.InMemoryStorage()
+    direction = optuna.study.StudyDirection.MAXIMIZE if arm.is_maximised else optuna.study.StudyDirection.MINIMIZE
+    with _quiet():
+        storage.create_new_study([direction], arm.name)
+    study = Study(study_name=arm.name, storage=storage)
+    distributions = arm.space.distributions()
+    for trial in trials:
+        used = {name: distributions[name] for name in trial.point}
+        study.add_trial(create_trial(params=dict(trial.point), distributions=used, value=trial.value))
+    quantile = max(_SHARE_OF_BEST, _FEWEST_BEST / len(trials))
+    return PedAnovaImportanceEvaluator(target_quantile=quantile).evaluate(study)
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Inside, Optuna does not announce what it makes."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)

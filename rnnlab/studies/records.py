@@ -1,0 +1,243 @@
+"""Records: everything that came of a study, read from its store or from a file, for tables, statistics and reports."""
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rnnlab.errors import RnnlabError, TuningError
+from rnnlab.studies.curves import thinned
+from rnnlab.studies.repeats import repeats_name
+from rnnlab.studies.specification import StudySpec
+from rnnlab.studies.stored import opened, read_spec
+from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.binding import bind
+from rnnlab.tuning.store import DEFAULT, Store
+from rnnlab.tuning.trials import Trial, Trials
+from rnnlab.tuning.tune import best_trial
+
+VERSION = 1
+MOST_POINTS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmRecord:
+    """What came of an arm.
+
+    Args:
+        arm: what was tuned.
+        labels: where it stands in its study: `task`, `architecture`, `cell`, `depth`, `parameters`, ..., those that the
+            specification gives.
+        trials: of tuning, by number.
+        repeated: the best setting, to be trained over seeds; None before tuning is complete, or where nothing is.
+        repeats: its trials, by number; each has its own `seed`.
+    """
+
+    arm: Arm
+    labels: Mapping[str, Any]
+    trials: tuple[Trial, ...]
+    repeated: Arm | None = None
+    repeats: tuple[Trial, ...] = ()
+
+    @property
+    def best(self) -> Trial | None:
+        """The best trial of tuning, by its score on validation; None if no trial is complete."""
+        return best_trial(self.trials, is_maximised=self.arm.is_maximised)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all its trials have ended, those over seeds too."""
+        return _num_ended(self.trials) >= self.arm.num_trials and (
+            self.repeated is None or _num_ended(self.repeats) >= self.repeated.num_trials
+        )
+
+    def to_json(self, max_points: int = MOST_POINTS) -> dict[str, Any]:
+        """All values, curves thinned to so many points; `from_json` makes the record again."""
+        runs: list[Mapping[str, Any]] = []
+        for trial in (*self.trials, *self.repeats):
+            if trial.run not in runs:
+                runs.append(trial.run)
+        return {
+            "arm": self.arm.to_json(),
+            "labels": dict(self.labels),
+            "runs": [dict(run) for run in runs],
+            "trials": [_trial_json(trial, runs, max_points) for trial in self.trials],
+            "repeated": None if self.repeated is None else self.repeated.to_json(),
+            "repeats": [_trial_json(trial, runs, max_points) for trial in self.repeats],
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "ArmRecord":
+        """What `to_json` gave."""
+        arm, runs = Arm.from_json(values["arm"]), values["runs"]
+        repeated = None if values["repeated"] is None else Arm.from_json(values["repeated"])
+        return cls(
+            arm=arm,
+            labels=values["labels"],
+            trials=tuple(_trial(row, arm, runs) for row in values["trials"]),
+            repeated=repeated,
+            repeats=tuple(_trial(row, repeated, runs) for row in values["repeats"]) if repeated else (),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRecord:
+    """What came of a study.
+
+    Args:
+        name: of the study.
+        store: where it is, or was.
+        spec: what it was made from; None if it was made by `tune`.
+        arms: what came of each.
+    """
+
+    name: str
+    store: str
+    spec: StudySpec | None
+    arms: tuple[ArmRecord, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all trials have ended, and the best settings were trained over all seeds."""
+        seeds = 0 if self.spec is None else self.spec.seeds
+        return all(each.is_complete and (not seeds or each.repeated or each.best is None) for each in self.arms)
+
+    def __str__(self) -> str:
+        lines = [f"study {self.name}"]
+        width = max(len(each.arm.name) for each in self.arms)
+        for each in self.arms:
+            lines.append(f"  {each.arm.name:<{width}}  {_summary(each)}")
+        return "\n".join(lines)
+
+    def to_json(self, max_points: int = MOST_POINTS) -> dict[str, Any]:
+        """All values, curves thinned to so many points; `from_json` makes the record again."""
+        return {
+            "record": VERSION,
+            "name": self.name,
+            "store": self.store,
+            "spec": None if self.spec is None else self.spec.to_json(),
+            "arms": [each.to_json(max_points) for each in self.arms],
+        }
+
+    @classmethod
+    def from_json(cls, values: Any) -> "StudyRecord":
+        """What `to_json` gave."""
+        if not isinstance(values, Mapping) or "record" not in values:
+            raise TuningError("it holds no record of a study")
+        if values["record"] != VERSION:
+            raise TuningError(f"it is a record of version {values['record']}, this rnnlab reads version {VERSION}")
+        spec = None if values["spec"] is None else StudySpec.from_json(values["spec"])
+        arms = tuple(ArmRecord.from_json(each) for each in values["arms"])
+        return cls(name=values["name"], store=values["store"], spec=spec, arms=arms)
+
+    def save(self, path: str | Path, *, max_points: int = MOST_POINTS) -> None:
+        """Write a JSON file; one whose name ends in .gz is compressed."""
+        text = json.dumps(self.to_json(max_points), separators=(",", ":"), allow_nan=False) + "\n"
+        try:
+            if Path(path).suffix == ".gz":
+                Path(path).write_bytes(gzip.compress(text.encode(), mtime=0))
+            else:
+                Path(path).write_text(text)
+        except OSError as error:
+            raise TuningError(f"cannot write {path}: {error.strerror}") from error
+
+
+def load_record(name: str | Path, store: Store | str | Path = DEFAULT) -> StudyRecord:
+    """Everything that is known of a study.
+
+    Args:
+        name: of the study, or a file that `StudyRecord.save` wrote (what ends in .json or .json.gz).
+        store: where it is.
+
+    Raises:
+        TuningError: there is no such study, or file.
+    """
+    if str(name).endswith((".json", ".json.gz")):
+        return _from_file(Path(name))
+    with opened(store) as place:
+        return _from_store(str(name), place)
+
+
+def _from_file(path: Path) -> StudyRecord:
+    try:
+        content = path.read_bytes()
+        text = gzip.decompress(content) if path.suffix == ".gz" else content
+        return StudyRecord.from_json(json.loads(text))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise TuningError(f"cannot read a record from {path}: {reason}") from error
+
+
+def _from_store(name: str, store: Store) -> StudyRecord:
+    arms, stored = store.arms(name), read_spec(store, name)
+    repeated = {arm.name: arm for arm in _repeated(name, store)}
+    found = tuple(
+        ArmRecord(
+            arm=arm,
+            labels=stored.labels[arm.name] if stored else {"task": arm.task.name, "architecture": arm.name},
+            trials=tuple(Trials(store, name, arm).all()),
+            repeated=repeated.get(arm.name),
+            repeats=_repeats(name, store, repeated.get(arm.name)),
+        )
+        for arm in arms
+    )
+    return StudyRecord(name=name, store=store.place, spec=stored.spec if stored else None, arms=found)
+
+
+def _repeated(name: str, store: Store) -> tuple[Arm, ...]:
+    seeds = repeats_name(name)
+    return store.arms(seeds) if seeds in store.study_names() else ()
+
+
+def _repeats(name: str, store: Store, arm: Arm | None) -> tuple[Trial, ...]:
+    return () if arm is None else tuple(Trials(store, repeats_name(name), arm).all())
+
+
+def _num_ended(trials: Sequence[Trial]) -> int:
+    return sum(trial.has_ended for trial in trials)
+
+
+_PLAIN = (
+    *("number", "state", "value", "outcome", "reason", "num_steps", "best_step", "wall_seconds", "population"),
+    *("seed", "num_parameters"),
+)
+
+
+def _trial_json(trial: Trial, runs: Sequence[Mapping[str, Any]], max_points: int) -> dict[str, Any]:
+    """A trial without what follows from its arm and its point."""
+    return {
+        **{name: getattr(trial, name) for name in _PLAIN},
+        "point": dict(trial.point),
+        "scores": {split: dict(scores) for split, scores in trial.scores.items()},
+        "run": runs.index(trial.run),
+        "curve": thinned(trial.curve, max_points),
+    }
+
+
+def _trial(row: Mapping[str, Any], arm: Arm, runs: Sequence[Mapping[str, Any]]) -> Trial:
+    try:
+        setting = bind(row["point"], arm.hyperparameters, arm.architecture, arm.task)
+    except RnnlabError as error:
+        raise TuningError(f"trial {row['number']} of {arm.name} is not of its space: {error}") from error
+    return Trial(
+        arm=arm.name,
+        hyperparameters=setting.hyperparameters,
+        arguments=setting.arguments,
+        **{name: row[name] for name in (*_PLAIN, "point", "scores", "curve")},
+        run=runs[row["run"]],
+    )
+
+
+def _summary(record: ArmRecord) -> str:
+    """How an arm stands, in a few words."""
+    states = [trial.state for trial in record.trials]
+    parts = [f"{_num_ended(record.trials)} of {record.arm.num_trials} trials"]
+    if num_infeasible := states.count("infeasible"):
+        parts.append(f"{num_infeasible} infeasible")
+    if record.best is not None:
+        parts.append(f"best {record.arm.score.name} {record.best.value:.6g}")
+    if record.repeated is not None:
+        parts.append(f"{_num_ended(record.repeats)} of {record.repeated.num_trials} seeds")
+    return ", ".join(parts)

@@ -1,0 +1,159 @@
+"""Run a study: make its arms, tune all of them, train the best settings over seeds; here, in processes, or on Ray."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+import torch
+
+from rnnlab.errors import TuningError
+from rnnlab.studies.expansion import expand
+from rnnlab.studies.finding import find_spec, is_file, shipped_specs
+from rnnlab.studies.keys import whole
+from rnnlab.studies.processes import work_in_processes
+from rnnlab.studies.ray_workers import work_on_ray
+from rnnlab.studies.records import StudyRecord, load_record
+from rnnlab.studies.repeats import check_may_grow
+from rnnlab.studies.specification import StudySpec
+from rnnlab.studies.stages import work_on_stages
+from rnnlab.studies.stored import StoredSpec, is_there, keep_spec, opened
+from rnnlab.tuning.events import TuningEvent
+from rnnlab.tuning.store import DEFAULT, Store
+from rnnlab.tuning.worker import Work
+
+
+class WorkOptions(TypedDict, total=False):
+    """The keyword arguments of `Work`, for functions that pass them on."""
+
+    device: torch.device | str
+    population: int | None
+    checkpoints: str | Path | None
+    save_every: int | None
+    report: Callable[[TuningEvent], None] | None
+    report_every: int
+    stop: Callable[[], bool] | None
+    grace: float
+
+
+def run_study(
+    spec: StudySpec | str | Path,
+    *,
+    scale: str | None = None,
+    store: str | Path = DEFAULT,
+    workers: int = 1,
+    ray: str | None = None,
+    cpus_per_worker: int = 1,
+    **options: Unpack[WorkOptions],
+) -> StudyRecord:
+    """Do what a specification asks for, as far as it is not done, and give everything that came of it.
+
+    Called again it goes on where it was; several processes or machines that call it with the same store share the work.
+
+    Args:
+        spec: a specification, the file that holds one, the name of one that comes with rnnlab, or of a study that is
+            in the store.
+        scale: which of its scales, where `spec` is a file or a name.
+        store: a SQLite file, or the URL of a PostgreSQL database.
+        workers: how many processes of this machine, or tasks of the cluster, work on it.
+        ray: the address of a Ray cluster, or `local`.
+        cpus_per_worker: how many cores each worker has there, if it has no GPU.
+        options: as in `Work`.
+
+    Raises:
+        TuningError: the specification is wrong, or the store cannot be used.
+
+    >>> import tempfile
+    >>> spec = StudySpec.from_json({"name": "first", "architectures": ["sh", "td"], "units": 3, "trials": 2, "seeds": 2,
+    ...                             "task": {"name": "adding", "length": 5, "num_evaluation": 50}, "space": "zhang",
+    ...                             "hyperparameters": {"num_steps": 4, "evaluate_every": 2, "batch_size": 4}})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     record = run_study(spec, store=f"{folder}/rnnlab.db")
+    >>> [(each.arm.name, len(each.trials), len(each.repeats)) for each in record.arms]
+    [('sh', 2, 2), ('td', 2, 2)]
+    """
+    _work(workers, options)
+    if not isinstance(spec, StudySpec) and scale is None and _is_stored(spec, store):
+        return resume_study(
+            str(spec), store=store, workers=workers, ray=ray, cpus_per_worker=cpus_per_worker, **options
+        )
+    found = _found(spec, scale)
+    place = Store(store)
+    try:
+        add_study(place, found)
+    finally:
+        place.close()
+    return resume_study(found.study, store=store, workers=workers, ray=ray, cpus_per_worker=cpus_per_worker, **options)
+
+
+def _is_stored(written: str | Path, store: str | Path) -> bool:
+    """Whether a study of that name is in the store, and no specification."""
+    if is_file(written) or written in shipped_specs() or not is_there(store):
+        return False
+    with opened(store) as place:
+        return written in place.study_names()
+
+
+def _found(spec: StudySpec | str | Path, scale: str | None) -> StudySpec:
+    if not isinstance(spec, StudySpec):
+        return find_spec(spec, scale=scale)
+    if scale is not None:
+        raise TuningError("a specification has its scale already: give scale to load_spec")
+    return spec
+
+
+def add_study(store: Store, spec: StudySpec) -> None:
+    """Write a study down, so that workers can find it; one that is there stays, and may have more trials or seeds.
+
+    Raises:
+        TuningError: a study of that name is there, and is another one.
+    """
+    rows = expand(spec)
+    arms = [row.arm for row in rows]
+    check_may_grow(store, spec.study, arms)
+    store.add_study(spec.study, arms)
+    keep_spec(store, spec.study, StoredSpec(spec, {row.arm.name: row.labels for row in rows}))
+
+
+def resume_study(
+    name: str,
+    *,
+    store: str | Path = DEFAULT,
+    workers: int = 1,
+    ray: str | None = None,
+    cpus_per_worker: int = 1,
+    **options: Unpack[WorkOptions],
+) -> StudyRecord:
+    """Go on with a study that is in the store.
+
+    Args:
+        name: of the study.
+        store, workers, ray, cpus_per_worker, options: as in `run_study`.
+
+    Raises:
+        TuningError: there is no such study, or the store cannot be used.
+    """
+    how = _work(workers, options)
+    if ray is not None:
+        count = None if workers == 1 else workers
+        work_on_ray(name, store, how, address=ray, num_workers=count, cpus_per_worker=cpus_per_worker)
+    elif workers > 1:
+        work_in_processes(name, store, how, num_workers=workers)
+    else:
+        _work_here(name, store, how)
+    return load_record(name, store)
+
+
+def _work(workers: int, options: WorkOptions) -> Work:
+    """How workers work, checked before anything is written down."""
+    whole("workers", workers, 1)
+    return Work(**options)
+
+
+def _work_here(name: str, store: str | Path, how: Work) -> None:
+    with opened(store) as place:
+        work_on_stages(place, name, how)
+
+
+def record_to_json(record: StudyRecord) -> dict[str, Any]:
+    """What came of a study, for a program to read."""
+    return {"study": record.name, "is_complete": record.is_complete} | record.to_json()

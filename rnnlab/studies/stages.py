@@ -1,0 +1,28 @@
+"""The two stages of a study, as one worker sees them: tuning, then the best settings over seeds."""
+
+from rnnlab.studies.repeats import decide_repeats, repeats_name
+from rnnlab.studies.stored import read_spec
+from rnnlab.tuning.store import Store
+from rnnlab.tuning.worker import Work, work
+
+
+def work_on_stages(store: Store, study: str, how: Work) -> bool:
+    """Work on a study until it is done, or somebody says stop; returns whether it is done.
+
+    Any number of workers do so at once. Whoever finds that all trials of tuning have ended decides what is trained over
+    seeds; all find the same.
+
+    Args:
+        store: where the study is.
+        study: its name.
+        how: everything about the worker itself.
+
+    Raises:
+        TuningError: there is no such study, or the store cannot be used.
+    """
+    arms, stored = store.arms(study), read_spec(store, study)
+    if not work(store, study, arms, how):
+        return False
+    num_seeds = 0 if stored is None else stored.spec.seeds
+    repeats = decide_repeats(store, study, arms, num_seeds) if num_seeds else ()
+    return work(store, repeats_name(study), repeats, how) if repeats else True

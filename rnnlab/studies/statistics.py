@@ -1,0 +1,287 @@
+"""Statistics of scores over seeds: summaries, Welch's test, Holm's correction, bootstrap intervals (C72-C74).
+
+A run that diverged has no score and is None here: it is left out of every number, and counted.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from rnnlab.errors import TuningError
+
+CONFIDENCE = 0.95
+NUM_RESAMPLES = 9_999
+
+Scores = Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Between which values something lies.
+
+    Args:
+        low, high: its ends.
+        confidence: how sure that is.
+    """
+
+    low: float
+    high: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Runs in numbers, as in Collins et al.'s table App.1 (C73).
+
+    Args:
+        num: how many runs have a score; all others count for nothing but `num_infeasible`.
+        num_infeasible: how many have none.
+        least, mean, median, most: of the scores; NaN where there are none.
+        deviation: their standard deviation (of a sample, divided by num - 1); NaN where there are fewer than two.
+    """
+
+    num: int
+    num_infeasible: int
+    least: float
+    mean: float
+    median: float
+    most: float
+    deviation: float
+
+    @property
+    def infeasible_share(self) -> float:
+        """The share of runs without a score; 0 where there are no runs."""
+        total = self.num + self.num_infeasible
+        return self.num_infeasible / total if total else 0.0
+
+    @property
+    def relative_deviation(self) -> float:
+        """SD / mean."""
+        return self.deviation / self.mean
+
+
+def feasible(scores: Scores) -> np.ndarray:
+    """The scores that there are."""
+    return np.array([score for score in scores if score is not None], dtype=float)
+
+
+def summary(scores: Scores) -> Summary:
+    """Summarise runs.
+
+    >>> summary([1.0, 2.0, None, 6.0])
+    Summary(num=3, num_infeasible=1, least=1.0, mean=3.0, median=2.0, most=6.0, deviation=2.6457513110645907)
+    """
+    found = feasible(scores)
+    num = len(found)
+    return Summary(
+        num=num,
+        num_infeasible=len(scores) - num,
+        least=float(np.min(found)) if num else math.nan,
+        mean=_mean(found) if num else math.nan,
+        median=float(np.median(found)) if num else math.nan,
+        most=float(np.max(found)) if num else math.nan,
+        deviation=float(np.std(found, ddof=1)) if num > 1 else math.nan,
+    )
+
+
+@dataclass(frozen=True)
+class Welch:
+    """Welch's test of two samples.
+
+    Args:
+        t: the first mean minus the second, over the standard error of the difference; negative where the second mean is
+            larger (C74).
+        degrees_of_freedom: after Welch and Satterthwaite.
+        p: how often a difference at least so large would come about by chance, if there were none.
+    """
+
+    t: float
+    degrees_of_freedom: float
+    p: float
+
+
+def welch(first: Scores, second: Scores) -> Welch | None:
+    """Test whether two samples have the same mean, without supposing that they vary alike; two-sided.
+
+    Samples that do not vary at all are equal (p 1) or different (p 0), with as many degrees of freedom as Student's
+    test would have.
+
+    Returns:
+        None where a sample has fewer than two scores.
+
+    >>> welch([1.0, 2.0, 3.0], [2.0, 4.0, 9.0])
+    Welch(t=-1.3887301496588274, degrees_of_freedom=2.3058823529411763, p=0.2838344049617087)
+    """
+    from scipy.special import stdtr
+
+    a, b = feasible(first), feasible(second)
+    if min(len(a), len(b)) < 2:
+        return None
+    difference = _mean(a) - _mean(b)
+    errors = [float(np.var(each, ddof=1)) / len(each) if np.ptp(each) else 0.0 for each in (a, b)]
+    if sum(errors) == 0:
+        return _without_variance(difference, len(a) + len(b) - 2)
+    t = difference / math.sqrt(sum(errors))
+    parts = sum(error**2 / (len(each) - 1) for error, each in zip(errors, (a, b), strict=True))
+    freedom = sum(errors) ** 2 / parts
+    return Welch(t, freedom, float(2 * stdtr(freedom, -abs(t))))
+
+
+def _mean(values: np.ndarray) -> float:
+    """The mean; of equal values, whose sum may be rounded, it is that value."""
+    return float(np.mean(values)) if np.ptp(values) else float(values[0])
+
+
+def _without_variance(difference: float, freedom: float) -> Welch:
+    if difference == 0:
+        return Welch(0.0, freedom, 1.0)
+    return Welch(math.copysign(math.inf, difference), freedom, 0.0)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction: p values, in the same order, that stay honest when so many tests are made.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """A test of two of several samples.
+
+    Args:
+        first, second: their names.
+        difference: the first mean minus the second; None where one of them has no score.
+        interval: of the difference, by bootstrap; None where a sample has fewer than two scores.
+        welch: the test; None where a sample has fewer than two scores.
+        adjusted_p: p after Holm's correction for all pairs.
+    """
+
+    first: str
+    second: str
+    difference: float | None
+    interval: Interval | None
+    welch: Welch | None
+    adjusted_p: float | None
+
+    def is_significant(self, level: float) -> bool:
+        """Whether the samples differ, at a level such as 0.05."""
+        return self.adjusted_p is not None and self.adjusted_p < level
+
+
+def pairwise_tests(samples: Mapping[str, Scores], *, generator: np.random.Generator) -> tuple[PairTest, ...]:
+    """Test all pairs of samples, in order, with Holm's correction for all of them together (C74).
+
+    Args:
+        samples: scores by name; None for a run without one.
+        generator: of the bootstrap's resamples.
+    """
+    pairs = list(combinations(samples, 2))
+    tests = [welch(samples[first], samples[second]) for first, second in pairs]
+    adjusted = iter(holm([test.p for test in tests if test is not None]))
+    return tuple(
+        PairTest(
+            first,
+            second,
+            _difference(samples[first], samples[second]),
+            None if test is None else difference_interval(samples[first], samples[second], generator=generator),
+            test,
+            None if test is None else next(adjusted),
+        )
+        for (first, second), test in zip(pairs, tests, strict=True)
+    )
+
+
+def _difference(first: Scores, second: Scores) -> float | None:
+    a, b = feasible(first), feasible(second)
+    return _mean(a) - _mean(b) if len(a) and len(b) else None
+
+
+def mean_interval(
+    scores: Scores,
+    *,
+    generator: np.random.Generator,
+    confidence: float = CONFIDENCE,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Interval | None:
+    """Where the mean of all possible runs lies: the bias-corrected and accelerated (BCa) bootstrap.
+
+    Args:
+        scores: those of some runs.
+        generator: of the resamples.
+        confidence: how sure to be.
+        num_resamples: how many to draw.
+
+    Returns:
+        None where there are fewer than two scores.
+    """
+    found = feasible(scores)
+    _check(confidence, num_resamples)
+    if len(found) < 2:
+        return None
+    if np.ptp(found) == 0:
+        return Interval(float(found[0]), float(found[0]), confidence)
+    means = _resampled_means(found, num_resamples, generator)
+    shares = _corrected(_shares(confidence), found, means)
+    low, high = np.quantile(means, shares)
+    return Interval(float(low), float(high), confidence)
+
+
+def difference_interval(
+    first: Scores,
+    second: Scores,
+    *,
+    generator: np.random.Generator,
+    confidence: float = CONFIDENCE,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Interval | None:
+    """Where the difference of two means lies: the percentile bootstrap of two samples.
+
+    Returns:
+        None where a sample has fewer than two scores.
+    """
+    a, b = feasible(first), feasible(second)
+    _check(confidence, num_resamples)
+    if min(len(a), len(b)) < 2:
+        return None
+    means = _resampled_means(a, num_resamples, generator) - _resampled_means(b, num_resamples, generator)
+    low, high = np.quantile(means, _shares(confidence))
+    return Interval(float(low), float(high), confidence)
+
+
+def _check(confidence: float, num_resamples: int) -> None:
+    if not 0 < confidence < 1:
+        raise TuningError(f"confidence is between 0 and 1, got {confidence!r}")
+    if num_resamples < 100:
+        raise TuningError(f"num_resamples must be at least 100, got {num_resamples!r}")
+
+
+def _shares(confidence: float) -> np.ndarray:
+    return np.array([(1 - confidence) / 2, (1 + confidence) / 2])
+
+
+def _resampled_means(values: np.ndarray, num_resamples: int, generator: np.random.Generator) -> np.ndarray:
+    return values[generator.integers(0, len(values), (num_resamples, len(values)))].mean(axis=1)
+
+
+def _corrected(shares: np.ndarray, values: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """The shares that a BCa interval takes in place of plain percentiles (Efron 1987)."""
+    from scipy.special import ndtr, ndtri
+
+    mean = values.mean()
+    below = (np.mean(means < mean) + np.mean(means <= mean)) / 2
+    bias = ndtri(below)
+    without = (values.sum() - values) / (len(values) - 1)  # the mean with each value left out
+    away = without.mean() - without
+    acceleration = np.sum(away**3) / (6 * np.sum(away**2) ** 1.5)
+    shifted = bias + ndtri(shares)
+    return ndtr(bias + shifted / (1 - acceleration * shifted))

@@ -1,0 +1,219 @@
+"""How studies stand: progress, best so far, who works on them, how long it will take."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rnnlab.studies.repeats import repeats_name
+from rnnlab.studies.specification import SEEDS
+from rnnlab.studies.stored import is_there, opened, read_spec
+from rnnlab.training.progress import duration
+from rnnlab.tuning.lots import Lot, Lots
+from rnnlab.tuning.standing import ArmStanding, standing
+from rnnlab.tuning.store import DEFAULT, Store
+
+
+@dataclass(frozen=True)
+class WorkerStanding:
+    """A worker that has trials of a study.
+
+    Args:
+        name: machine, process, and a word that tells it from others.
+        arm: what it trains.
+        num_trials: how many at once.
+        silent_seconds: how long ago it last said that it is alive.
+    """
+
+    name: str
+    arm: str
+    num_trials: int
+    silent_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyStatus:
+    """How a study stands.
+
+    Args:
+        name: of the study.
+        store: where it is.
+        arms: how tuning stands, arm by arm.
+        seeds: how the best settings over seeds stand; empty before tuning is complete, or where there are none.
+        num_seeds: how many seeds there are to be.
+        workers: those that are alive.
+        lost: those that have been silent for longer than they said; others go on with their trials.
+        seconds_left: estimated from the trials that have ended; None before the first, 0 once all have.
+    """
+
+    name: str
+    store: str
+    arms: tuple[ArmStanding, ...]
+    seeds: tuple[ArmStanding, ...]
+    num_seeds: int
+    workers: tuple[WorkerStanding, ...]
+    lost: tuple[WorkerStanding, ...]
+    seconds_left: float | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return (
+            _is_done(self.arms) and _is_done(self.seeds) and (not self.num_seeds or bool(self.seeds) or not self._best)
+        )
+
+    @property
+    def _best(self) -> list[float]:
+        return [arm.best for arm in self.arms if arm.best is not None]
+
+    def __str__(self) -> str:
+        lines = [f"study {self.name} in {self.store}: {self._state()}", *_table(self.arms, "trials")]
+        if self.seeds:
+            lines += ["", "best settings over seeds:", *_table(self.seeds, "seeds")]
+        lines += [f"worker {each.name}: {each.num_trials} trials of {each.arm}" for each in self.workers]
+        lines += [f"lost {each.name}: silent for {duration(each.silent_seconds)}" for each in self.lost]
+        return "\n".join(lines)
+
+    def _state(self) -> str:
+        if self.is_complete:
+            return "complete"
+        everything = (*self.arms, *self.seeds)
+        done, budget = (sum(getattr(arm, name) for arm in everything) for name in ("num_ended", "budget"))
+        left = "" if self.seconds_left is None else f", about {duration(self.seconds_left)} left"
+        who = f"{len(self.workers)} at work" if self.workers else "nobody at work"
+        return f"{done} of {budget} trials{left}, {who}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All values."""
+        return asdict(self) | {"is_complete": self.is_complete}
+
+
+@dataclass(frozen=True)
+class StudyEntry:
+    """A study in a store.
+
+    Args:
+        name: of the study.
+        title: what it is about.
+        num_arms: how many arms it has.
+        num_ended, num_trials: how many trials have ended, of how many, those over seeds included once they are decided.
+        is_complete: whether nothing is left to do.
+    """
+
+    name: str
+    title: str
+    num_arms: int
+    num_ended: int
+    num_trials: int
+    is_complete: bool
+
+
+def study_status(name: str, store: Store | str | Path = DEFAULT) -> StudyStatus:
+    """How a study stands.
+
+    Args:
+        name: of the study.
+        store: where it is.
+
+    Raises:
+        TuningError: there is no such study, or the store cannot be used.
+    """
+    with opened(store) as place:
+        return _status(name, place)
+
+
+def list_studies(store: Store | str | Path = DEFAULT) -> tuple[StudyEntry, ...]:
+    """The studies in a store, by name; none where the file is not there yet."""
+    if not isinstance(store, Store) and not is_there(store):
+        return ()
+    with opened(store) as place:
+        names = place.study_names()
+        return tuple(_entry(name, place) for name in names if not _is_second(name, names))
+
+
+def _is_second(name: str, names: Sequence[str]) -> bool:
+    return name.endswith(SEEDS) and name.removesuffix(SEEDS) in names
+
+
+def _entry(name: str, store: Store) -> StudyEntry:
+    status, stored = _status(name, store), read_spec(store, name)
+    everything = (*status.arms, *status.seeds)
+    return StudyEntry(
+        name,
+        stored.spec.title if stored else "",
+        len(status.arms),
+        sum(arm.num_ended for arm in everything),
+        sum(arm.budget for arm in everything),
+        status.is_complete,
+    )
+
+
+def _status(name: str, store: Store) -> StudyStatus:
+    second = repeats_name(name)
+    arms = standing(store, name)
+    seeds = standing(store, second) if second in store.study_names() else ()
+    stored, now = read_spec(store, name), store.time()
+    lots = {study: Lots(store, study).all() for study in ((name, second) if seeds else (name,))}
+    owned = [lot for found in lots.values() for lot in found if lot.owner is not None]
+    alive = tuple(_worker(lot, now) for lot in owned if now - lot.heartbeat <= lot.grace)
+    num_seeds = stored.spec.seeds if stored else 0
+    left = _seconds_left(arms, lots[name], now)
+    if seeds:
+        left = _added(left, _seconds_left(seeds, lots[second], now))
+    elif num_seeds and left is not None:
+        left += _seconds_a_trial(lots[name]) * num_seeds * len(arms)
+    return StudyStatus(
+        name=name,
+        store=store.place,
+        arms=arms,
+        seeds=seeds,
+        num_seeds=num_seeds,
+        workers=alive,
+        lost=tuple(_worker(lot, now) for lot in owned if now - lot.heartbeat > lot.grace),
+        seconds_left=None if left is None else left / max(1, len(alive)),
+    )
+
+
+def _worker(lot: Lot, now: float) -> WorkerStanding:
+    return WorkerStanding(lot.owner or "", lot.arm, len(lot.points), max(0.0, now - lot.heartbeat))
+
+
+def _is_done(arms: Sequence[ArmStanding]) -> bool:
+    return all(arm.num_ended >= arm.budget for arm in arms)
+
+
+def _seconds_a_trial(lots: Sequence[Lot]) -> float:
+    """How long one worker had to work for a trial, on average over finished lots; 0 where there are none."""
+    finished = [lot for lot in lots if lot.is_finished]
+    return sum(lot.seconds for lot in finished) / max(1, sum(len(lot.points) for lot in finished))
+
+
+def _seconds_left(arms: Sequence[ArmStanding], lots: Sequence[Lot], now: float) -> float | None:
+    """How long one worker would have to work on, with each arm's own seconds a trial where they are known."""
+    if _is_done(arms):
+        return 0.0
+    if not any(lot.is_finished for lot in lots):
+        return None
+    seconds = 0.0
+    for arm in arms:
+        own = [lot for lot in lots if lot.arm == arm.arm]
+        each = _seconds_a_trial(own if any(lot.is_finished for lot in own) else lots)
+        under_way = sum(lot.seconds + now - lot.claimed for lot in own if not lot.is_finished and lot.owner is not None)
+        seconds += max(0.0, each * max(0, arm.budget - arm.num_ended) - under_way)
+    return seconds
+
+
+def _added(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def _table(arms: Sequence[ArmStanding], unit: str) -> list[str]:
+    """A line for each arm, under headings."""
+    rows = [("arm", unit, "infeasible", "best")]
+    for arm in arms:
+        best = "" if arm.best is None else f"{arm.score} {arm.best:.6g}"
+        rows.append((arm.arm, f"{arm.num_ended} of {arm.budget}", str(arm.num_infeasible or ""), best))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

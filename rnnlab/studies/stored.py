@@ -1,0 +1,101 @@
+"""The specifications of studies, in a table of their store: what a study was made from, and the labels of its arms."""
+
+import json
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import Column, MetaData, String, Table, Text
+from sqlalchemy.exc import SQLAlchemyError
+
+from rnnlab.errors import TuningError
+from rnnlab.studies.specification import StudySpec
+from rnnlab.tuning.store import Store
+
+_TABLES = MetaData()
+SPECS = Table(
+    "rnnlab_specs", _TABLES, Column("study", String(200), primary_key=True), Column("content", Text, nullable=False)
+)
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class StoredSpec:
+    """What is kept of a specification.
+
+    Args:
+        spec: the specification.
+        labels: of each arm, by its name.
+    """
+
+    spec: StudySpec
+    labels: Mapping[str, Mapping[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {"spec": self.spec.to_json(), "labels": {arm: dict(labels) for arm, labels in self.labels.items()}}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "StoredSpec":
+        """What `to_json` gave."""
+        return cls(StudySpec.from_json(values["spec"]), values["labels"])
+
+
+@contextmanager
+def opened(store: Store | str | Path) -> Generator[Store]:
+    """A store to read from: one that is open, or one that must be there, and is closed afterwards.
+
+    Raises:
+        TuningError: there is none; reading does not make one.
+    """
+    if isinstance(store, Store):
+        yield store
+        return
+    if not is_there(store):
+        raise TuningError(f"there is no store {store}; say where it is with --store, or store=")
+    place = Store(store)
+    try:
+        yield place
+    finally:
+        place.close()
+
+
+def is_there(store: str | Path) -> bool:
+    """Whether a store is there: a file, or a server that will say so itself."""
+    return "://" in str(store) or Path(store).exists()
+
+
+def keep_spec(store: Store, study: str, stored: StoredSpec) -> None:
+    """Write it down; one that is there is replaced, since the study was found to be the same."""
+    _make_table(store)
+    content = json.dumps(stored.to_json())
+    if not store.insert(SPECS.insert().values(study=study, content=content)):
+        with store.transaction() as connection:
+            connection.execute(SPECS.update().where(SPECS.c.study == study).values(content=content))
+
+
+def read_spec(store: Store, study: str) -> StoredSpec | None:
+    """The specification of a study; None if it was made without one, as by `tune`."""
+    with store.transaction() as connection:
+        if not sqlalchemy.inspect(connection).has_table(SPECS.name):
+            return None
+        content = connection.scalar(sqlalchemy.select(SPECS.c.content).where(SPECS.c.study == study))
+    return None if content is None else StoredSpec.from_json(json.loads(content))
+
+
+def _make_table(store: Store) -> None:
+    """Processes that begin at once may both want to make it: the slower one finds it at its next try."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            with store.engine.begin() as connection:
+                _TABLES.create_all(connection)
+            return
+        except SQLAlchemyError as error:
+            if attempt == _ATTEMPTS - 1:
+                with store.errors():
+                    raise error
+            time.sleep(0.1 * 2**attempt)

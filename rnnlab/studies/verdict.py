@@ -1,0 +1,224 @@
+"""The verdict of a comparison, in sentences that need no statistics to understand."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from rnnlab.studies.statistics import PairTest, Summary
+from rnnlab.tasks.task import Score
+
+LEARNED = 0.05  # the share of the way from chance to the best score that counts as having learned anything
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a comparison comes to.
+
+    Args:
+        winner: the one architecture that is significantly better than all others; None where there is none.
+        leaders: the architecture with the best mean and those that do not differ significantly from it, best first.
+        sentence: what to remember.
+        details: what else to know: how sure that is, who cannot be judged, who has learned nothing.
+    """
+
+    winner: str | None
+    leaders: tuple[str, ...]
+    sentence: str
+    details: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join((self.sentence, *self.details))
+
+
+def judge(
+    score: Score, summaries: Mapping[str, Summary], tests: Sequence[PairTest], level: float, sample: str
+) -> Verdict:
+    """Judge architectures by tests of all pairs.
+
+    Args:
+        score: what is compared, and whether lower or higher values are better.
+        summaries: the runs of each architecture.
+        tests: Welch's tests of all pairs, corrected.
+        level: how small a corrected p value must be.
+        sample: what the runs differ in: `seeds` or `trials`.
+    """
+    sign = -1 if score.better == "higher" else 1
+    judged = sorted(
+        (name for name, each in summaries.items() if each.num > 1), key=lambda name: sign * summaries[name].mean
+    )
+    if not judged:
+        return Verdict(None, (), "No verdict: no architecture has two runs that did not diverge.", ())
+    case = _Case(score, summaries, {frozenset((test.first, test.second)): test for test in tests}, level, sample)
+    others = [name for name in judged[1:] if not case.differ(judged[0], name)]
+    leaders = (judged[0], *others)
+    beaten = [name for name in judged if name not in leaders]
+    details = tuple(case.details(judged, leaders, beaten))
+    if len(case.idle(judged)) == len(judged):
+        return Verdict(None, leaders, case.nobody_learned(), details)
+    winner = judged[0] if beaten and not others else None
+    return Verdict(winner, leaders, case.sentence(judged, leaders, beaten), details)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is known, and how to put it."""
+
+    score: Score
+    summaries: Mapping[str, Summary]
+    tests: Mapping[frozenset[str], PairTest]
+    level: float
+    sample: str
+
+    def differ(self, first: str, second: str) -> bool:
+        return self.tests[frozenset((first, second))].is_significant(self.level)
+
+    def p(self, first: str, second: str) -> float:
+        return self.tests[frozenset((first, second))].adjusted_p or 0.0
+
+    def mean(self, name: str) -> str:
+        return shown(self.summaries[name].mean)
+
+    def sentence(self, judged: Sequence[str], leaders: Sequence[str], beaten: Sequence[str]) -> str:
+        if len(self.summaries) == 1:
+            return f"{judged[0]} stands alone: its {quantity(self.score)} is {self.mean(judged[0])} on average."
+        if len(judged) == 1:
+            return f"No comparison: {judged[0]} is the only architecture with two runs that did not diverge."
+        if len(leaders) == 1:
+            best, next_best = judged[0], judged[1]
+            return (
+                f"{best} is best: its {quantity(self.score)} is {self.mean(best)} on average, "
+                f"{self.gap(best, next_best)} {next_best}, the next best ({self.mean(next_best)})."
+            )
+        if not self.significant(judged):
+            names = "the two" if len(judged) == 2 else f"the {len(judged)} architectures"
+            return (
+                f"No significant difference between {names}: {self.sample} of the same architecture "
+                f"differ as much as the architectures do."
+            )
+        better = f"and is better than {listed(beaten)}, " if beaten else ""
+        return (
+            f"No clear winner: {leaders[0]} has the best average {quantity(self.score)}, {self.mean(leaders[0])}, "
+            f"{better}but its lead over {listed(leaders[1:])} is not significant."
+        )
+
+    def significant(self, judged: Sequence[str]) -> list[tuple[str, str]]:
+        """Pairs that differ, the better one first."""
+        return [(one, other) for one, other in combinations(judged, 2) if self.differ(one, other)]
+
+    def gap(self, best: str, other: str) -> str:
+        """How far apart two means are, in words that suit their sizes."""
+        ours, theirs = self.summaries[best].mean, self.summaries[other].mean
+        if self.score.better == "higher":
+            return f"{shown(ours - theirs)} above that of"
+        if ours <= 0:
+            return f"{shown(theirs - ours)} below that of"
+        if theirs >= 2 * ours:
+            return f"{shown_ratio(theirs / ours)} times smaller than that of"
+        return f"{100 * (1 - ours / theirs):.2g}% below that of"
+
+    def details(self, judged: Sequence[str], leaders: Sequence[str], beaten: Sequence[str]) -> list[str]:
+        found: list[str] = []
+        if beaten:
+            found.append(self.sureness(leaders, beaten))
+        elif len(judged) > 1:
+            found.append(self.means(judged))
+        if len(leaders) > 1 and beaten:
+            found.append(self.means(judged))
+        pairs = self.significant(judged[1:])
+        for name in dict.fromkeys(better for better, _ in pairs):
+            found.append(f"{name} is better than {listed([worse for better, worse in pairs if better == name])}.")
+        return [*found, *self.runs(), *self.some_learned_nothing(judged)]
+
+    def sureness(self, leaders: Sequence[str], beaten: Sequence[str]) -> str:
+        worst = max(self.p(leaders[0], name) for name in beaten)
+        odds = "less than once in 1000" if worst < 0.001 else f"about once in {max(2, round(1 / worst))}"
+        many = "a difference this large" if len(beaten) == 1 else "differences this large"
+        return (
+            f"How sure: if the architectures were equally good, chance would bring {many} {odds} comparisons "
+            f"(Welch's t-test, corrected for {len(self.tests)} pairs)."
+        )
+
+    def means(self, judged: Sequence[str]) -> str:
+        shares = ", ".join(f"{name} {self.mean(name)}" for name in judged)
+        return f"Average {quantity(self.score)}: {shares}; {self.score.better} is better."
+
+    def runs(self) -> list[str]:
+        """How many runs that rests on, and whose diverged."""
+        totals = {each.num + each.num_infeasible for each in self.summaries.values()}
+        low, high = min(totals), max(totals)
+        found = [f"Every architecture has {low if low == high else f'{low} to {high}'} {self.sample}."]
+        for name, each in self.summaries.items():
+            if each.num_infeasible:
+                runs = "run of" if each.num_infeasible == 1 else "runs of"
+                end = "cannot be judged" if each.num < 2 else "is judged by the others"
+                found.append(f"{each.num_infeasible} {runs} {name} diverged; it {end}.")
+        return found
+
+    def idle(self, judged: Sequence[str]) -> list[str]:
+        """Who has learned nothing."""
+        return [name for name in judged if not has_learned(self.score, self.summaries[name].mean)]
+
+    def nobody_learned(self) -> str:
+        return (
+            f"None of them has learned the task: no average is better than chance ({self.chance()}). "
+            "That says little about the architectures; train longer, tune more, or make the task easier."
+        )
+
+    def some_learned_nothing(self, judged: Sequence[str]) -> list[str]:
+        idle = self.idle(judged)
+        if not idle or len(idle) == len(judged):
+            return []
+        return [f"{listed(idle)} {'does' if len(idle) == 1 else 'do'} no better than chance ({self.chance()})."]
+
+    def chance(self) -> str:
+        assert not isinstance(self.score.chance, tuple)  # with chances of their own, nobody is said to be idle
+        return f"{shown(self.score.chance)}: {self.score.baseline}"
+
+
+def has_learned(score: Score, value: float) -> bool:
+    """Whether a score is clearly better than that of a network which ignores its input."""
+    if isinstance(score.chance, tuple) or not math.isfinite(value):
+        return True
+    best = score.best if isinstance(score.best, float | int) else None
+    way = abs(score.chance - best) if best is not None else abs(score.chance)
+    gain = value - score.chance if score.better == "higher" else score.chance - value
+    return gain > LEARNED * way
+
+
+def quantity(score: Score) -> str:
+    """A score in words, with its unit.
+
+    >>> quantity(Score(name="cross_entropy", unit="nats per step", better="lower", chance=1.0, baseline="guess"))
+    'cross entropy (nats per step)'
+    """
+    name = {"mse": "mean squared error"}.get(score.name, score.name.replace("_", " "))
+    return f"{name} ({score.unit})" if score.unit else name
+
+
+def shown(value: float) -> str:
+    """A number with three digits, as people write it.
+
+    >>> shown(0.0021345), shown(1234.5), shown(2.5e-7)
+    ('0.00213', '1230', '2.5e-07')
+    """
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:g}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as in a sentence.
+
+    >>> listed(["sh"]), listed(["sh", "st"]), listed(["sh", "st", "td"])
+    ('sh', 'sh and st', 'sh, st and td')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def shown_ratio(ratio: float) -> str:
+    """A ratio with two digits.
+
+    >>> shown_ratio(2.345), shown_ratio(1234.0)
+    ('2.3', '1200')
+    """
+    return f"{float(f'{ratio:.2g}'):g}"

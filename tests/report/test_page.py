@@ -1,0 +1,284 @@
+"""The report as HTML, Markdown and JSON: what stands in it, for people and for programs."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from rnnlab import RnnlabError
+from rnnlab.report.chart import Legend, Style
+from rnnlab.report.figures import draw_curves, draw_history, draw_importances, draw_scores, history_axis
+from rnnlab.report.protocol import repeat_command
+from rnnlab.report.report import Report, make_report, write_report
+from rnnlab.report.results import pair_table
+from rnnlab.studies.importance import Importance
+from rnnlab.studies.records import StudyRecord
+from tests.report.made_records import demo_record, unfinished, with_scores
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return make_report(demo_record())
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> str:
+    return report.to_html()
+
+
+VOID = {"meta", "link"}
+
+
+class Outline(HTMLParser):
+    """Headings in order, tags that were not closed, and addresses that a browser would fetch."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes) -> None:
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attributes if name in ("src", "href", "xlink:href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("h1", "h2"):
+            self.headings.append(data)
+
+
+def test_page_is_whole_and_needs_nothing_else(page: str) -> None:
+    outline = Outline(page)
+    assert outline.open == []
+    assert outline.addresses == ["data:,"]
+    assert "script" not in outline.tags
+    assert "@import" not in page
+    assert "url(" not in page
+    assert set(re.findall(r"https?://[^\s\"'<]+", page)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_verdict_comes_first_and_everything_is_there(page: str, report: Report) -> None:
+    outline = Outline(page)
+    assert outline.headings == [
+        *("sh, st, td and lstm on adding", "Results", "The architectures", "Are the differences real?", "Tuning"),
+        *("Protocol", "Repeat it", "Words"),
+    ]
+    assert page.index(report.comparison.verdict.sentence) < page.index("<h2>")
+    for words in ("Scores of all runs", "How they learn", "The course of tuning", "Which hyperparameters mattered"):
+        assert f"<h3>{words}</h3>" in page
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+    assert repeat_command(report.record) in page
+    assert "Gaussian process" in page
+
+
+def test_every_drawing_says_in_words_what_it_shows(page: str) -> None:
+    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(drawings) == 4 + 2 + 4 + 4  # architectures, scores and curves, tuning, importance
+    for drawing in drawings:
+        tree = ElementTree.fromstring(re.sub(r'xmlns="[^"]*"', "", drawing))
+        assert tree.attrib["role"] == "img"
+        assert tree.find("title").text
+        assert len(tree.find("desc").text) > 20
+    assert page.count("<figcaption>") == page.count("<figure")
+    assert page.count("<summary>The numbers</summary>") == 4
+
+
+def test_numbers_of_the_results_are_those_of_the_comparison(page: str, report: Report) -> None:
+    for each in report.comparison.contenders:
+        row = re.search(rf'<tr[^>]*><th scope="row">{each.name}</th>(.*?)</tr>', page).group(1)
+        cells = re.findall(r"<td[^>]*>(.*?)</td>", row)
+        assert cells[0] == str(each.recurrent_depth)
+        assert cells[3] == f"{each.num_parameters:,}"
+        assert float(cells[4]) == pytest.approx(each.summary.mean, rel=6e-3)
+        assert cells[6] == ("9 of 10" if each.name == "sh" else "10")
+
+
+def test_names_with_signs_of_html_are_harmless() -> None:
+    record = with_scores({"sh": [0.1, 0.2, 0.3], "td": [0.2, 0.3, 0.1]})
+    first = record.arms[0]
+    bad = replace(first, arm=replace(first.arm, name="<b>&"))
+    page = make_report(replace(record, arms=(bad, record.arms[1]))).to_html()
+    assert "<b>" not in page
+    assert "&lt;b&gt;&amp;" in page
+    assert Outline(page).open == []
+
+
+@pytest.mark.parametrize(("task", "better"), [("adding", "td"), ("capacity", "sh")])
+def test_conclusions_name_the_better_one(task: str, better: str) -> None:
+    """Of an error the smaller one, of bits the larger."""
+    scores = {"sh": [0.30, 0.31, 0.32], "td": [0.10, 0.11, 0.12], "st": [0.295, 0.30, 0.33]}
+    table = pair_table(make_report(with_scores(scores, task=task)).comparison)
+    assert [row[-1] for row in table.rows] == [
+        *(f"{better} is better", "no significant difference", "td is better" if better == "td" else "st is better"),
+    ]
+    assert table.rows[0][1] == "+0.2"
+
+
+def test_markdown_has_the_same_tables(report: Report) -> None:
+    text = report.to_markdown()
+    assert text.startswith("# sh, st, td and lstm on adding\n\n**")
+    assert f"**{report.comparison.verdict.sentence}**" in text
+    rows = [line for line in text.splitlines() if line.startswith("| td |")]
+    assert rows
+    widths = [line.count("|") for line in text.splitlines() if line.startswith("| architecture") or line in rows]
+    assert len(set(widths)) == 1
+    assert "## Protocol" in text
+    assert repeat_command(report.record) in text
+
+
+def test_json_has_all_numbers(report: Report, tmp_path: Path) -> None:
+    report.save(tmp_path / "report.json")
+    values = json.loads((tmp_path / "report.json").read_text())
+    (part,) = values["parts"]
+    assert part["comparison"] == json.loads(json.dumps(report.comparison.to_json()))
+    assert values["command"].startswith("rnnlab compare sh st td lstm --task adding --length 20")
+    assert values["specification"]["trials"] == 30
+    assert "Statistics" in part["protocol"]
+
+
+def test_report_of_a_record_file_is_that_of_the_record(report: Report, tmp_path: Path) -> None:
+    report.record.save(tmp_path / "record.json.gz")
+    written = write_report(tmp_path / "record.json.gz", tmp_path / "report.html")
+    assert written.path == tmp_path / "report.html"
+    assert written.comparison == report.comparison
+    assert (tmp_path / "report.html").read_text() == make_report(written.record).to_html()
+
+
+def test_report_in_a_folder_is_named_as_the_study(report: Report, tmp_path: Path) -> None:
+    report.record.save(tmp_path / "record.json")
+    assert write_report(tmp_path / "record.json", tmp_path).path == tmp_path / "demo.html"
+
+
+def test_printed_report_has_table_verdict_and_path(report: Report, tmp_path: Path) -> None:
+    lines = str(report.save(tmp_path / "x.html")).splitlines()
+    assert lines[0] == "sh, st, td and lstm on adding(num_evaluation=100, length=20)"
+    assert lines[2].split()[:5] == ["architecture", "d_r", "d_f", "s", "parameters"]
+    assert lines[3].split()[0] == "td"
+    assert report.comparison.verdict.sentence in lines
+    assert lines[-1] == f"report: {tmp_path / 'x.html'}"
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_unfinished_studies_have_reports_too(better: str) -> None:
+    task = "copying" if better == "lower" else {"name": "capacity", "num_inputs": 8}
+    record = unfinished(demo_record(task=task, trials=3, seeds=2, architectures=["sh", "td"]))
+    page = make_report(record).to_html()
+    assert "not complete yet" in page
+    assert "nothing was trained again over seeds" in page
+    assert Outline(page).open == []
+    assert str(make_report(record)).startswith("study demo")
+
+
+def test_study_where_everything_diverged_has_a_report() -> None:
+    record = with_scores({"sh": [None, None], "td": [None, None]})
+    page = make_report(record).to_html()
+    assert "No verdict" in page
+    assert Outline(page).open == []
+    nothing = replace(record, arms=tuple(replace(each, trials=(), repeated=None, repeats=()) for each in record.arms))
+    assert "No verdict" in make_report(nothing).to_html()
+
+
+def test_architecture_alone_and_several_comparisons_have_reports() -> None:
+    alone = make_report(with_scores({"td": [0.1, 0.12, 0.11]}))
+    assert "td stands alone" in alone.to_html()
+    assert "Are the differences real?" not in alone.to_html()
+    several = make_report(demo_record(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=2))
+    headings = Outline(several.to_html()).headings
+    assert headings.count("Results") == 2
+    assert headings[0] == "demo"
+    assert headings.count("Repeat it") == 1
+    with pytest.raises(RnnlabError, match="holds 2 comparisons"):
+        _ = several.comparison
+
+
+def test_command_that_repeats_a_study(report: Report) -> None:
+    assert repeat_command(report.record) == (
+        "rnnlab compare sh st td lstm --task adding --length 20 --num-evaluation 100 --parameters 1000 --trials 30 "
+        "--seeds 10 -p num_steps=2000 -p evaluate_every=100 -p batch_size=20"
+    )
+    task = {"name": "capacity", "seed": 3, "input_once": True, "num_samples": 5}
+    seeded = demo_record(task=task, trials=2, seeds=2, architectures=["sh", "td"])
+    assert "--task-seed 3 --input-once true --num-samples 5 --parameters" in repeat_command(seeded)
+    several = demo_record(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=2)
+    assert repeat_command(several) == "rnnlab study run demo.json  # a file with the specification below"
+    assert repeat_command(replace(several, spec=None)) == "rnnlab study resume demo"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("report.pdf", r"a report is written as \.html, \.md, \.json, got 'report\.pdf'"),
+        ("missing/report.html", "there is no folder missing"),
+    ],
+)
+def test_reports_that_cannot_be_written_say_so(path: str, message: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    demo_record(trials=2, seeds=2).save("record.json")
+    with pytest.raises(RnnlabError, match=message):
+        write_report("record.json", path)
+
+
+def texts(drawing: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
+
+
+def test_drawings_show_the_numbers_they_are_given(report: Report) -> None:
+    (part,) = report.parts
+    styles = {each.name: Style(number) for number, each in enumerate(part.comparison.contenders)}
+    curves = draw_curves(part.bands, styles, part.comparison.score)
+    assert {"sh", "st", "td", "lstm", "chance", "training steps", "mean squared error on validation"} <= set(
+        texts(curves)
+    )
+    scores = draw_scores(part.comparison, styles)
+    assert len(re.findall(r'class="mark faint', scores)) == 39  # one run of sh diverged
+    for run in part.comparison.contenders[2].scores:
+        assert f"<title>td: {run:.6g}</title>" in scores
+    axis = history_axis(part.histories, part.comparison.score)
+    history = draw_history(part.histories[0], axis, styles["sh"], part.comparison.score)
+    assert len(re.findall('class="diverged"', history)) == part.histories[0].num_infeasible > 0
+    bars = draw_importances("sh", [Importance("learning_rate", 0.75), Importance("l2", 0.25)], styles["sh"])
+    widths = [float(width) for width in re.findall(r'<rect[^>]*width="([\d.]+)"', bars)]
+    assert widths[0] == pytest.approx(3 * widths[1], abs=0.02)
+    assert {"learning_rate", "75%", "25%"} <= set(texts(bars))
+
+
+def test_better_curves_end_lower_where_lower_is_better(report: Report) -> None:
+    (part,) = report.parts
+    styles = {each.name: Style(number) for number, each in enumerate(part.comparison.contenders)}
+    drawing = draw_curves(part.bands, styles, part.comparison.score)
+    ends = {}
+    for path, ink in re.findall(r'<path d="M([^"]*)" class="line (c\d)', drawing):
+        ends[ink] = float(path.split("L")[-1].split(",")[1])
+    assert ends["c2"] > ends["c1"] > ends["c0"]  # y grows downwards: td, st, sh
+
+
+def test_architectures_look_different_without_colours() -> None:
+    styles = [Style(number) for number in range(6)]
+    legend = Legend([(f"network {style.number}", style) for style in styles])
+    marks = re.findall(r'<(?:circle|path) (?!d="M[\d.]+,[\d.]+L[\d.]+,[\d.]+" class="line)', "".join(legend.parts()))
+    assert len(marks) == 6
+    shapes = {re.sub(r"[\d.]+", "", part) for part in legend.parts() if 'class="mark' in part}
+    assert len(shapes) >= 4
+    assert legend.height > Legend([("a", styles[0])]).height  # long legends have several rows
+
+
+def test_record_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text("{}")
+    with pytest.raises(RnnlabError, match="holds no record of a study"):
+        write_report(tmp_path / "record.json", tmp_path)
+    assert isinstance(demo_record(trials=1, seeds=None), StudyRecord)

@@ -1,0 +1,189 @@
+"""Statistics against scipy, and against numbers worked out by hand (C72-C74)."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from rnnlab import RnnlabError
+from rnnlab.studies.statistics import (
+    difference_interval,
+    holm,
+    mean_interval,
+    pairwise_tests,
+    summary,
+    welch,
+)
+from rnnlab.studies.welch_table import welch_table
+
+
+def generator(seed: int = 1) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def sample(seed: int, num: int, scale: float = 1.0) -> list[float]:
+    return (scale * generator(seed).lognormal(size=num)).tolist()
+
+
+scores = st.lists(
+    st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda value: round(value, 3)), min_size=2, max_size=9
+)
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # scipy's, where one sample does not vary
+@given(scores, scores)
+def test_welch_agrees_with_scipy(first: list[float], second: list[float]) -> None:
+    ours = welch(first, second)
+    assert ours is not None
+    if len(set(first)) == len(set(second)) == 1:
+        assert ours.p == float(first[0] == second[0])
+        return
+    theirs = stats.ttest_ind(first, second, equal_var=False)
+    assert ours.t == pytest.approx(theirs.statistic, rel=1e-9, abs=1e-12)
+    assert ours.degrees_of_freedom == pytest.approx(theirs.df, rel=1e-9)
+    assert ours.p == pytest.approx(theirs.pvalue, rel=1e-9, abs=1e-300)
+
+
+def test_welch_agrees_with_scipy_to_the_last_digit_on_ordinary_losses() -> None:
+    first, second = sample(0, 1000), sample(1, 800, 1.1)
+    ours, theirs = welch(first, second), stats.ttest_ind(first, second, equal_var=False)
+    assert (ours.t, ours.degrees_of_freedom, ours.p) == pytest.approx(
+        (theirs.statistic, theirs.df, theirs.pvalue), rel=1e-14
+    )
+
+
+def test_welch_sign_says_which_mean_is_larger() -> None:
+    """Negative where the second architecture's mean loss is larger (C74)."""
+    assert welch([1.0, 2.0], [8.0, 9.0]).t < 0 < welch([8.0, 9.0], [1.0, 2.0]).t
+
+
+def test_samples_that_do_not_vary_are_equal_or_different() -> None:
+    assert welch([1.0, 1.0], [1.0, 1.0]).p == 1.0
+    assert welch([0.1] * 3, [0.1] * 10).p == 1.0  # whose means are not the same number when they are summed up
+    assert welch([1.0, 1.0], [2.0, 2.0]).p == 0.0
+    assert welch([1.0, 1.0], [2.0, 2.0]).t == -math.inf
+    assert welch([1.0], [2.0, 2.0]) is None
+
+
+def test_infeasible_runs_are_left_out_and_counted() -> None:
+    with_holes, without = [3.0, None, 1.0, None, 2.0], [3.0, 1.0, 2.0]
+    found = summary(with_holes)
+    assert (found.num, found.num_infeasible, found.infeasible_share) == (3, 2, 0.4)
+    assert (found.least, found.mean, found.median, found.most, found.deviation) == (1.0, 2.0, 2.0, 3.0, 1.0)
+    assert found.relative_deviation == 0.5
+    other = [5.0, 7.0, 6.5]
+    assert welch(with_holes, other) == welch(without, other)
+    assert mean_interval(with_holes, generator=generator()) == mean_interval(without, generator=generator())
+    assert difference_interval(with_holes, other, generator=generator()) == difference_interval(
+        without, other, generator=generator()
+    )
+
+
+def test_summary_of_nothing_has_no_numbers() -> None:
+    found = summary([None, None])
+    assert (found.num, found.num_infeasible) == (0, 2)
+    assert all(map(math.isnan, (found.mean, found.median, found.least, found.most, found.deviation)))
+    assert summary([]).infeasible_share == 0.0
+    assert math.isnan(summary([1.0]).deviation)
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_agrees_with_its_definition(p_values: list[float]) -> None:
+    """The k-th smallest of m values times m - k, never below the ones before, never above 1."""
+    adjusted = holm(p_values)
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    for rank, place in enumerate(order):
+        expected = max(min(1.0, (len(p_values) - k) * p_values[order[k]]) for k in range(rank + 1))
+        assert adjusted[place] == expected
+
+
+def test_holm_rejects_what_stepping_down_rejects() -> None:
+    """0.01 <= 0.05 / 4, 0.015 <= 0.05 / 3, 0.03 > 0.05 / 2: the first two are rejected, and no others."""
+    assert [p < 0.05 for p in holm([0.03, 0.01, 0.04, 0.015])] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("num", [2, 3, 10, 40])
+def test_mean_interval_is_scipys_bca(num: int) -> None:
+    values = sample(num, num)
+    ours = mean_interval(values, generator=generator())
+    theirs = stats.bootstrap((np.array(values),), np.mean, method="BCa", rng=generator(), vectorized=True)
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval), rel=1e-12)
+    other = mean_interval(values, generator=generator(), confidence=0.8, num_resamples=500)
+    theirs = stats.bootstrap((np.array(values),), np.mean, confidence_level=0.8, n_resamples=500, rng=generator())
+    assert (other.low, other.high) == pytest.approx(tuple(theirs.confidence_interval), rel=1e-12)
+
+
+def test_difference_interval_is_scipys_percentile_bootstrap() -> None:
+    first, second = np.array(sample(3, 10)), np.array(sample(4, 7, 3.0))
+    ours = difference_interval(first, second, generator=generator())
+
+    def difference(a: np.ndarray, b: np.ndarray, axis: int) -> np.ndarray:
+        return a.mean(axis=axis) - b.mean(axis=axis)
+
+    theirs = stats.bootstrap((first, second), difference, method="percentile", rng=generator())
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval), rel=1e-12)
+
+
+def test_intervals_hold_the_true_mean_about_as_often_as_they_say() -> None:
+    """95 of 100 for samples of 20; the bootstrap of so few is known to hold it a little less often."""
+    draw, true = generator(5), math.exp(0.125)
+    found = [mean_interval(draw.lognormal(sigma=0.5, size=20), generator=draw, num_resamples=500) for _ in range(300)]
+    assert 0.88 < np.mean([each.low <= true <= each.high for each in found]) < 0.98
+
+
+def test_interval_of_equal_scores_is_a_point_and_of_one_there_is_none() -> None:
+    found = mean_interval([0.5, 0.5, None], generator=generator())
+    assert (found.low, found.high) == (0.5, 0.5)
+    assert mean_interval([0.5, None], generator=generator()) is None
+    assert difference_interval([0.5], [1.0, 2.0], generator=generator()) is None
+
+
+@pytest.mark.parametrize("wrong", [{"confidence": 1.0}, {"confidence": 0.0}, {"num_resamples": 3}])
+def test_intervals_refuse_what_makes_no_sense(wrong: dict[str, float]) -> None:
+    with pytest.raises(RnnlabError, match=next(iter(wrong))):
+        mean_interval([1.0, 2.0], generator=generator(), **wrong)
+
+
+def test_randomness_is_the_generators() -> None:
+    values = sample(1, 10)
+    assert mean_interval(values, generator=generator(1)) == mean_interval(values, generator=generator(1))
+    assert mean_interval(values, generator=generator(1)) != mean_interval(values, generator=generator(2))
+
+
+def test_pairwise_tests_correct_for_all_pairs_that_can_be_tested() -> None:
+    samples = {"a": [1.0, 1.1, 1.2], "b": [3.0, 3.1, 3.3], "c": [1.05, 1.2, 1.1], "d": [2.0, None, None]}
+    found = pairwise_tests(samples, generator=generator())
+    assert [(test.first, test.second) for test in found] == [
+        *(("a", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "d")),
+    ]
+    tested = [test for test in found if test.welch is not None]
+    assert [(test.first, test.second) for test in tested] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [test.adjusted_p for test in tested] == holm([test.welch.p for test in tested])
+    assert [test.is_significant(0.05) for test in found] == [True, False, False, True, False, False]
+    assert found[0].difference == pytest.approx(1.1 - 9.4 / 3)
+    assert found[0].interval.low < found[0].difference < found[0].interval.high < 0
+    assert found[2].difference == pytest.approx(-0.9)
+    assert found[2].interval is None
+
+
+def test_table_of_two_depths_has_the_papers_form() -> None:
+    """All pairs in alphabetical order, t, df and p for each depth, and +RNN at depth 8 only (C18, C74)."""
+    losses = {name: sample(seed, 60, 1 + seed / 4) for seed, name in enumerate(("GRU", "IRNN", "LSTM", "RNN", "UGRNN"))}
+    deep = losses | {"+RNN": sample(9, 80, 0.5)}
+    table = welch_table({"1 layer": losses, "8 layers": deep})
+    assert len(table.rows) == 15
+    assert [(row.first, row.second) for row in table.rows][:6] == [
+        *(("+RNN", "GRU"), ("+RNN", "IRNN"), ("+RNN", "LSTM"), ("+RNN", "RNN"), ("+RNN", "UGRNN"), ("GRU", "IRNN")),
+    ]
+    assert [row.tests[0] is None for row in table.rows] == [True] * 5 + [False] * 10
+    gru, irnn = table.rows[5].tests[0], welch(losses["GRU"], losses["IRNN"])
+    assert gru == irnn
+    lines = str(table).splitlines()
+    assert lines[0].split() == ["1", "layer", "8", "layers"]
+    assert lines[1].split() == ["t", "df", "p"] * 2
+    assert lines[2].split()[:6] == ["+RNN", "vs", "GRU", "-", "-", "-"]
+    assert lines[7].split()[3:5] == [f"{irnn.t:.3g}", f"{irnn.degrees_of_freedom:.3g}"]
+    assert table.to_json()["rows"][5]["tests"][0]["t"] == irnn.t
