@@ -9,9 +9,12 @@ report         the verdict, figures, tables and the command that repeats it
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
+
+import torch
 
 from rnnlab.errors import TuningError
 from rnnlab.report.report import Report, check_writable, make_report, report_path
@@ -20,11 +23,15 @@ from rnnlab.studies.expansion import expand
 from rnnlab.studies.run import WorkOptions, run_study
 from rnnlab.studies.specification import StudySpec
 from rnnlab.tasks.task import AbstractTask
+from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.populations import population_size
 from rnnlab.tuning.store import DEFAULT
 
 SEEDS = 10
 TRIALS = 32
 EVALUATIONS = 20  # of a training run, evenly
+ROUNDS = 4  # of suggestions at least, each of which knows how those before it fared
+FEWEST_AT_ONCE = 4  # networks, where there are so many trials: alone they take much longer
 
 STEPS = {
     "adding": 2000,
@@ -86,7 +93,8 @@ def compare(
         name: of the study; left out, it is made from all that decides its result.
         workers: how many processes work on it.
         output: where to write the report: a .html, .md or .json file, or a folder for an HTML file named as the study.
-        options: device, report, stop and the rest, as in `Work`.
+        options: device, report, stop and the rest, as in `Work`. Without a `population`, trials are suggested in ROUNDS
+            rounds at least.
 
     Raises:
         RnnlabError: before any work starts, if something cannot be done as asked.
@@ -111,11 +119,13 @@ def compare(
     path = None if output is None else report_path(output, chosen)
     if seconds is None:
         spec = StudySpec.from_json({"name": chosen, **contest, **limit, "seeds": seeds})
-        _check_before_work(spec, seeds, path)
+        arms = _check_before_work(spec, seeds, path)
+        if options.get("population") is None:
+            options["population"] = _population(arms, options.get("device", "cpu"))
         record = run_study(spec, store=store, workers=workers, **options)
     else:
         first = _timed(chosen, contest, dict.fromkeys(architectures, FIRST_ROUND), seeds)
-        names = _check_before_work(first, seeds, path)
+        names = [arm.name for arm in _check_before_work(first, seeds, path)]
 
         def make(counts: Mapping[str, int], num_seeds: int) -> StudySpec:
             return _timed(chosen, contest, dict(zip(architectures, counts.values(), strict=True)), num_seeds)
@@ -143,21 +153,30 @@ def _contest(
     hyperparameters: dict[str, Any],
 ) -> dict[str, Any]:
     """What is compared, as keys of a specification."""
-    names = list(architectures)
+    names = _different(architectures)
+    table = (
+        task.to_json() if isinstance(task, AbstractTask) else {"name": task} if isinstance(task, str) else dict(task)
+    )
+    if not isinstance(table.get("name"), str):
+        raise TuningError(f"a task is a name, or a table with a name and arguments, got {task!r}"[:300])
+    if steps is not None and "num_steps" in hyperparameters:
+        raise TuningError("steps and num_steps are the same: give one of them")
+    given = {} if steps is None else {"num_steps": steps}
+    num_steps = (given | hyperparameters).get("num_steps", STEPS.get(table["name"], OTHER_STEPS))
+    every = max(1, num_steps // EVALUATIONS) if isinstance(num_steps, int) else 1
+    shared = {"num_steps": num_steps, "evaluate_every": every} | hyperparameters
+    return {"task": table, "architectures": names, "parameters": parameters, "hyperparameters": shared}
+
+
+def _different(architectures: Sequence[str]) -> list[str]:
+    """Two names or more, all different."""
+    names = [architectures] if isinstance(architectures, str) else list(architectures)
     if len(names) < 2:
         alone = f": {names[0]} alone has nothing to be compared with" if names else ""
         raise TuningError(f"a comparison needs two architectures or more{alone}; `rnnlab list` shows them")
     if twice := next((each for each in names if names.count(each) > 1), None):
         raise TuningError(f"{twice} is named twice: a comparison needs different architectures")
-    table = (
-        task.to_json() if isinstance(task, AbstractTask) else {"name": task} if isinstance(task, str) else dict(task)
-    )
-    if steps is not None and "num_steps" in hyperparameters:
-        raise TuningError("steps and num_steps are the same: give one of them")
-    num_steps = hyperparameters.get("num_steps", steps or STEPS.get(table["name"], OTHER_STEPS))
-    every = max(1, num_steps // EVALUATIONS) if isinstance(num_steps, int) else 1
-    shared = {"num_steps": num_steps, "evaluate_every": every} | hyperparameters
-    return {"task": table, "architectures": names, "parameters": parameters, "hyperparameters": shared}
+    return names
 
 
 def _without_given(contest: dict[str, Any]) -> dict[str, Any]:
@@ -185,8 +204,14 @@ def _timed(name: str, contest: Mapping[str, Any], trials: Mapping[str, int], num
     return StudySpec.from_json({"name": name, **shared, "arms": arms, "seeds": num_seeds})
 
 
-def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[str]:
-    """Refuse before hours of training what could not be done in them, or written after them; the names of the arms."""
+def _population(arms: Sequence[Arm], device: torch.device | str) -> int:
+    """How many networks to train at once: what the device likes, but few enough for the tuner to learn on the way."""
+    liked = min(population_size(arm, device) for arm in arms)
+    return min(liked, max(FEWEST_AT_ONCE, math.ceil(arms[0].num_trials / ROUNDS)))
+
+
+def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[Arm]:
+    """Refuse before hours of training what could not be done in them, or written after them; the arms."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 2:
         raise TuningError(f"seeds must be a whole number of at least 2, since one run tells nothing, got {seeds!r}")
     arms = [row.arm for row in expand(spec)]
@@ -194,7 +219,7 @@ def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[s
         next(arms[0].task.batches(split, 1))  # data that is missing is missed here
     if path is not None:
         check_writable(path)
-    return [arm.name for arm in arms]
+    return arms
 
 
 def _name(values: Mapping[str, Any]) -> str:

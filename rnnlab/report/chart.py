@@ -23,6 +23,19 @@ def text_width(text: str, size: float = FONT) -> float:
     return _WIDEST_FONT * helvetica_width(text, size)
 
 
+def fitted(text: str, width: float, size: float = FONT) -> str:
+    """A text that is cut where it would be wider than that.
+
+    >>> fitted("sh", 100.0), fitted("an architecture with a very long name", 100.0)
+    ('sh', 'an architect…')
+    """
+    if text_width(text, size) <= width:
+        return text
+    while text and text_width(f"{text}…", size) > width:
+        text = text[:-1]
+    return f"{text.rstrip()}…"
+
+
 @dataclass(frozen=True)
 class Style:
     """How an architecture looks in all figures of a report: a colour, a mark and a dash of its own.
@@ -97,8 +110,8 @@ class Frame:
             yield line((x, y), (x, y + 4), class_="axis")
             yield text(tick_label(tick), (x, y + _TICK_ROOM + 0.9 * FONT), class_="tick", anchor="middle")
         yield line((self.left, self.bottom), (self.right, self.bottom), class_="axis")
-        yield text(self.x_title, (self.right, self.height - 6), class_="title", anchor="end")
-        yield text(self.y_title, (2.0, self.top - 10), class_="title")
+        yield text(fitted(self.x_title, self.right), (self.right, self.height - 6), class_="title", anchor="end")
+        yield text(fitted(self.y_title, self.width - 4.0), (2.0, self.top - 10), class_="title")
 
     def reference(self, value: float, label: str) -> Iterator[Markup]:
         """A horizontal line at a value that has a name, such as chance."""
@@ -144,7 +157,10 @@ class Legend:
             if self.has_lines:
                 yield polyline(((x, y), (x + sample, y)), class_=style.stroke)
             yield mark(style.number, (x + sample / 2, y), 4.0, class_=f"mark {style.ink}")
-            yield text(name, (x + sample + 5, y + 0.35 * FONT), class_="label")
+            yield text(self._shown(name), (x + sample + 5, y + 0.35 * FONT), class_="label")
+
+    def _shown(self, name: str) -> str:
+        return fitted(name, self.width - self._sample - 10)
 
     @property
     def _sample(self) -> float:
@@ -155,7 +171,7 @@ class Legend:
         found: list[tuple[int, float]] = []
         row, x = 0, 2.0
         for name, _ in self.entries:
-            needed = self._sample + 5 + text_width(name) + 16
+            needed = self._sample + 5 + text_width(self._shown(name)) + 16
             if x > 2.0 and x + needed > self.width:
                 row, x = row + 1, 2.0
             found.append((row, x))

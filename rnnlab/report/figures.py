@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from rnnlab.report.chart import FONT, WIDTH, Frame, Legend, Style, frame_top, spaced_ticks
+from rnnlab.report.chart import FONT, WIDTH, Frame, Legend, Style, fitted, frame_top, spaced_ticks, text_width
 from rnnlab.report.curves import CurveBand
 from rnnlab.report.history import History
 from rnnlab.report.scales import Axis, axis, count_axis, tick_label, window
@@ -124,7 +124,7 @@ _JITTER = (0.0, 1.0, -1.0, 0.5, -0.5)  # neighbours must not hide each other
 
 def _score_row(each: Contender, style: Style, shown_axis: Axis, top: float) -> Iterator[Markup]:
     middle = top + 26.0
-    yield text(each.name, (2.0, top + 12.0), class_="name")
+    yield text(_bold(each.name, WIDTH), (2.0, top + 12.0), class_="name")
     for number, score in enumerate(score for score in each.scores if score is not None):
         at = (_place(shown_axis, score), middle + 3.5 * _JITTER[number % len(_JITTER)])
         yield mark(style.number, at, 3.6, class_=f"mark faint {style.ink}", label=f"{each.name}: {score:.6g}")
@@ -179,18 +179,24 @@ def draw_importances(name: str, found: Sequence[Importance], style: Style) -> st
     """The most important hyperparameters of one architecture as bars."""
     shares = found[:_MOST_BARS]
     height = 26.0 + _BAR_ROW * len(shares)
-    left, right = 165.0, SMALL_WIDTH - 48.0
-    parts = [text(name, (2.0, 14.0), class_="name")]
+    left = min(SMALL_WIDTH / 2, max(text_width(each.name) for each in shares) + 10.0)
+    right = SMALL_WIDTH - 48.0
+    parts = [text(_bold(name, SMALL_WIDTH), (2.0, 14.0), class_="name")]
     for row, each in enumerate(shares):
         y = 26.0 + row * _BAR_ROW
         width = each.share * (right - left)
-        parts.append(text(each.name, (left - 8, y + 14), class_="tick", anchor="end"))
+        parts.append(text(fitted(each.name, left - 10), (left - 8, y + 14), class_="tick", anchor="end"))
         parts.append(
             element("rect", x=left, y=y + 3, width=max(width, 1.0), height=_BAR_ROW - 8, class_=f"bar {style.ink}")
         )
         parts.append(text(f"{100 * each.share:.0f}%", (left + width + 5, y + 14), class_="tick"))
     words = ", ".join(f"{each.name} {100 * each.share:.0f}%" for each in shares)
     return document(SMALL_WIDTH, height, f"What mattered for {name}", f"Shares of importance: {words}.", parts)
+
+
+def _bold(name: str, width: float) -> str:
+    """A name that fits although bold letters are wider."""
+    return fitted(name, 0.88 * width)
 
 
 def _chance(score: Score) -> list[float]:

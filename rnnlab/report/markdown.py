@@ -16,7 +16,7 @@ from rnnlab.report.results import (
     score_words,
     setting_table,
 )
-from rnnlab.report.words import measures_words, part_title, report_title
+from rnnlab.report.words import architecture_words, measures_words, part_title, report_title
 
 if TYPE_CHECKING:
     from rnnlab.studies.records import StudyRecord
@@ -41,7 +41,9 @@ def _part(part: Part) -> Iterator[str]:
     yield "## Results"
     yield score_words(comparison)
     yield result_table(comparison).to_markdown()
-    yield "\n".join(f"- {record.arm.name}: {measures_words(record)}" for record in part.records)
+    yield "\n".join(
+        f"- **{record.arm.name}**, {architecture_words(record)}: {measures_words(record)}" for record in part.records
+    )
     if comparison.tests:
         yield "## Are the differences real?"
         yield pair_table(comparison).to_markdown()

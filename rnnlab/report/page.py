@@ -31,6 +31,7 @@ from rnnlab.report.results import (
 )
 from rnnlab.report.style import style_sheet
 from rnnlab.report.words import (
+    architecture_words,
     curve_caption,
     history_caption,
     importance_caption,
@@ -139,9 +140,8 @@ def _picture(record: "ArmRecord", style: Style) -> str:
     except GraphError as error:
         drawing = f"<p>{escape(str(error))}</p>"
     heading = f'<h3><span class="key {style.ink}"></span>{escape(record.arm.name)}</h3>'
-    return (
-        f'<figure class="picture">{heading}{drawing}<figcaption>{escape(measures_words(record))}</figcaption></figure>'
-    )
+    caption = f"{architecture_words(record)}: {measures_words(record)}"
+    return f'<figure class="picture">{heading}{drawing}<figcaption>{escape(caption)}</figcaption></figure>'
 
 
 def _ending(record: "StudyRecord") -> Iterator[str]:

@@ -49,7 +49,15 @@ def capacity_panels(record: "StudyRecord") -> list[Panel]:
             series = known(
                 [arm_series(name, own, num_parameters, quantity=what, kind=kind) for name, own in by_cell(some).items()]
             )
-            found.append(Panel(title=title, x_title=_PARAMETERS, y_title=y_title, series=series))
+            found.append(
+                Panel(
+                    title=title,
+                    x_title=_PARAMETERS,
+                    y_title=y_title,
+                    series=series,
+                    has_equal_scales=what == "score",
+                )
+            )
     return found
 
 
@@ -115,7 +123,8 @@ def set_size_panels(record: "StudyRecord") -> list[Panel]:
     line = Series("all stored", (min(sizes), max(sizes)), (min(sizes), max(sizes)), "theory")
     title = "every cell, size and depth"
     series = (*dots, line)
-    return [Panel(title=title, x_title="stored bits", y_title="labels in the best set", series=series)]
+    y_title = "labels in the best set"
+    return [Panel(title=title, x_title="stored bits", y_title=y_title, series=series, has_equal_scales=True)]
 
 
 def memory_panels(record: "StudyRecord") -> list[Panel]:

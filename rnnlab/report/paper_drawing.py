@@ -27,9 +27,10 @@ def draw_panel(panel: Panel, styles: Styles) -> Markup:
     legend = Legend([(name, styles[name]) for name in names], SMALL_WIDTH, has_lines=False)
     heading = _HEADING if panel.title else 0.0
     across = [at for each in panel.series for at in each.x] + [at for at, _ in panel.uprights]
+    x = axis(across, may_be_log=panel.may_be_log, most_ticks=5)
     frame = Frame(
-        x=axis(across, may_be_log=panel.may_be_log, most_ticks=5),
-        y=_y_axis(panel),
+        x=x,
+        y=_y_axis(panel, may_be_log=x.is_log or not panel.has_equal_scales),
         x_title=panel.x_title,
         y_title=panel.y_title,
         height=_HEIGHT + heading + legend.height,
@@ -47,7 +48,7 @@ def draw_panel(panel: Panel, styles: Styles) -> Markup:
     return document(SMALL_WIDTH, frame.height, panel.title or panel.y_title, _words(panel), parts)
 
 
-def _y_axis(panel: Panel) -> Axis:
+def _y_axis(panel: Panel, *, may_be_log: bool) -> Axis:
     """An axis for everything that is shown, or for all of it that is not absurd."""
     dots = [value for each in panel.series if each.kind == "dots" for value in each.y]
     lines = [
@@ -58,7 +59,7 @@ def _y_axis(panel: Panel) -> Axis:
         for value in part
     ]
     values = [dots, lines] if panel.better is None else [window(some, better=panel.better) for some in (dots, lines)]
-    return axis([*values[0], *values[1], *(value for value, _ in panel.levels)], most_ticks=5)
+    return axis([*values[0], *values[1], *(value for value, _ in panel.levels)], may_be_log=may_be_log, most_ticks=5)
 
 
 def _upright(frame: Frame, value: float, label: str) -> Iterator[Markup]:

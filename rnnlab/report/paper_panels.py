@@ -49,6 +49,7 @@ class Panel:
         uprights: values with a name that get an upright line.
         better: which way is better, where the axis may leave out absurd values at the other end; None for none.
         may_be_log: whether the x axis may be logarithmic.
+        has_equal_scales: whether the y axis is logarithmic only where the x axis is: what is proportional is straight.
     """
 
     title: str
@@ -59,6 +60,7 @@ class Panel:
     uprights: tuple[tuple[float, str], ...] = ()
     better: str | None = None
     may_be_log: bool = True
+    has_equal_scales: bool = False
 
 
 def arm_series(

@@ -78,7 +78,7 @@ def shown_like(found: Measured, decimals: int) -> str:
     return f"{text} ± {(found.interval.high - found.interval.low) / 2:.{decimals}f}"
 
 
-_DECIMALS = {"BPC": 2, "%": 1}  # a paper's 1.80 is 1.8 in a file
+_DECIMALS = {"BPC": 2, "%": 1, "NLL": 3, "perplexity": 1}  # a paper's 1.80 is 1.8 in a file
 
 
 def _decimals(number: PaperNumber) -> int:

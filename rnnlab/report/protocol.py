@@ -170,7 +170,15 @@ def repeat_command(record: "StudyRecord") -> str:
     words = _compare_words(spec)
     if words is None:
         return f"rnnlab study run {shlex.quote(spec.name)}.json  # a file with the specification below"
-    return shlex.join(("rnnlab", "compare", *words))
+    return shlex.join(("rnnlab", "compare", *words, *_machine_words(record)))
+
+
+def _machine_words(record: "StudyRecord") -> list[str]:
+    """How many networks were trained at once, on which suggestions depend, and where."""
+    sizes = [trial.population for each in record.arms for trial in each.trials if trial.population]
+    devices = {trial.run["device"] for each in record.arms for trial in each.trials if "device" in trial.run}
+    population = ["--population", str(max(sizes))] if sizes else []
+    return population + (["--device", "cuda"] if devices - {"cpu"} else [])
 
 
 _COMPARABLE = {

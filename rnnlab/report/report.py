@@ -11,7 +11,7 @@ from rnnlab.report.numbers import Part, parts_of
 from rnnlab.report.page import html_page
 from rnnlab.report.protocol import protocol, repeat_command
 from rnnlab.report.results import result_table
-from rnnlab.report.words import part_title, report_title
+from rnnlab.report.words import architecture_words, part_title, report_title
 from rnnlab.studies.comparison import Comparison
 from rnnlab.studies.records import StudyRecord, load_record
 from rnnlab.tuning.store import DEFAULT
@@ -87,8 +87,17 @@ class Report:
 
 
 def _shown_part(part: Part) -> str:
-    """For a terminal: who is compared, the table, the verdict."""
-    return f"{part_title(part)}\n\n{result_table(part.comparison)}\n\n{part.comparison.verdict}"
+    """For a terminal: who is compared, what they are, the table, the verdict."""
+    width = max(len(each.arm.name) for each in part.records)
+    known = "\n".join(f"  {each.arm.name:<{width}}  {architecture_words(each)}" for each in part.records)
+    table = f"{result_table(part.comparison)}\n{LEGEND}"
+    return f"{part_title(part)}\n{known}\n\n{table}\n\n{part.comparison.verdict}"
+
+
+LEGEND = (
+    "d_r recurrent depth, d_f feedforward depth, s recurrent skip coefficient: `rnnlab measure NAME` shows why; "
+    "infeasible: training diverged"
+)
 
 
 FORMS = {

@@ -1,7 +1,11 @@
 """Titles and captions: what one sees, for people who have not read the papers."""
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rnnlab.architecture.cells import CELLS
+from rnnlab.graph.catalogue import CATALOGUE
 from rnnlab.report.numbers import Part
 from rnnlab.studies.comparison import measures_of
 from rnnlab.studies.importance import METHOD
@@ -33,7 +37,8 @@ def score_caption(part: Part) -> str:
     runs = "seed" if part.comparison.sample == "seeds" else "trial"
     return (
         f"Every mark is one {runs}, scored on test data it was not trained on. The upright line is the mean, the bar "
-        "under the marks its 95% interval. Architectures whose bars lie apart differ; the tests below say how surely."
+        "under the marks its 95% interval. Architectures whose bars lie apart differ; the tests below say how surely. "
+        "Marks at the edge lie beyond it."
     )
 
 
@@ -68,6 +73,29 @@ def importance_caption(part: Part) -> str:
     )
 
 
+def architecture_words(record: "ArmRecord") -> str:
+    """What an architecture is, for people who do not know its name."""
+    written = str(record.labels.get("architecture", ""))
+    summary = f"the graph in {Path(written).name}" if ".json" in written else _summary(written.partition(":")[0])
+    return ", ".join(part for part in (summary, f"{cells(record)} cells") if part)
+
+
+def _summary(name: str) -> str:
+    """What the catalogue says of a name; a bare cell is one layer of it.
+
+    >>> _summary("skip-21"), _summary("lstm")
+    ('one layer and a skip of 21 steps', 'one recurrent layer')
+    """
+    graph = "sh" if name in CELLS else name
+    family = next((each for each in CATALOGUE if each.match(graph) is not None), None)
+    if family is None:
+        return ""
+    summary = family.summary
+    for letter, number in zip(re.findall("[A-Z]+", family.pattern), family.match(graph) or (), strict=True):
+        summary = re.sub(rf"\b{letter}\b", str(number), summary)
+    return summary
+
+
 def measures_words(record: "ArmRecord") -> str:
     """The measures and the size of an architecture in a line."""
     measures, size = measures_of(record.arm), f"{record.arm.architecture.num_parameters():,} parameters"
@@ -76,7 +104,7 @@ def measures_words(record: "ArmRecord") -> str:
     depth = "none" if measures.feedforward_depth is None else measures.feedforward_depth
     return (
         f"recurrent depth {measures.recurrent_depth}, feedforward depth {depth}, "
-        f"skip coefficient {measures.recurrent_skip_coefficient}; {size}; cells: {cells(record)}"
+        f"skip coefficient {measures.recurrent_skip_coefficient}; {size}"
     )
 
 

@@ -54,7 +54,7 @@ def judge(
     leaders = (judged[0], *others)
     beaten = [name for name in judged if name not in leaders]
     details = tuple(case.details(judged, leaders, beaten))
-    if len(case.idle(judged)) == len(judged):
+    if case.idle(judged) == judged:
         return Verdict(None, leaders, case.nobody_learned(), details)
     winner = judged[0] if beaten and not others else None
     return Verdict(winner, leaders, case.sentence(judged, leaders, beaten), details)
@@ -79,15 +79,18 @@ class _Case:
     def mean(self, name: str) -> str:
         return shown(self.summaries[name].mean)
 
+    def average(self, name: str) -> str:
+        return f"{self.mean(name)} on average over {self.summaries[name].num} {self.sample}"
+
     def sentence(self, judged: Sequence[str], leaders: Sequence[str], beaten: Sequence[str]) -> str:
         if len(self.summaries) == 1:
-            return f"{judged[0]} stands alone: its {quantity(self.score)} is {self.mean(judged[0])} on average."
+            return f"{judged[0]} stands alone: its {quantity(self.score)} is {self.average(judged[0])}."
         if len(judged) == 1:
             return f"No comparison: {judged[0]} is the only architecture with two runs that did not diverge."
         if len(leaders) == 1:
             best, next_best = judged[0], judged[1]
             return (
-                f"{best} is best: its {quantity(self.score)} is {self.mean(best)} on average, "
+                f"{best} is best: its {quantity(self.score)} is {self.average(best)}, "
                 f"{self.gap(best, next_best)} {next_best}, the next best ({self.mean(next_best)})."
             )
         if not self.significant(judged):
@@ -156,7 +159,9 @@ class _Case:
         return found
 
     def idle(self, judged: Sequence[str]) -> list[str]:
-        """Who has learned nothing."""
+        """Who has learned nothing; the average of all trials of tuning does not tell that."""
+        if self.sample == "trials":
+            return []
         return [name for name in judged if not has_learned(self.score, self.summaries[name].mean)]
 
     def nobody_learned(self) -> str:

@@ -1,6 +1,7 @@
 """How a study gets on, from its events: for people as lines of text; `live.py` draws it in a terminal."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -75,6 +76,8 @@ class Tracker:
             self._read(event.study)
             self.started, self.num_workers, self._lots = event, 0, {}
             self._begun, self._num_ended = self._clock(), 0
+        for name, budget in event.budgets.items():  # which may have grown since
+            self.arms[name] = replace(self.arms[name], budget=max(budget, self.arms[name].budget))
         self.num_workers += 1
 
     def _read(self, study: str) -> None:

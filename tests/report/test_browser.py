@@ -1,6 +1,7 @@
 """Reports in Chromium, on a phone and on a desktop, by day and by night."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,15 @@ def test_difficult_reports_are_as_tidy(tmp_path: Path) -> None:
     many = with_scores({name: [1e-7 * 10**place, 1e-6 * 10**place, 0.3] for place, name in enumerate(names)})
     look(make_report(many).to_html(), tmp_path).check()
     look(make_report(unfinished(demo_record(trials=3, seeds=2))).to_html(), tmp_path).check()
+
+
+def test_long_names_are_cut_where_they_would_not_fit(tmp_path: Path) -> None:
+    record = demo_record(task={"name": "capacity", "num_inputs": 8}, architectures=["sh", "lstm"], trials=24, seeds=3)
+    long = "task=capacity num_inputs=8 an architecture with a name that nobody would want to write parameters 1000"
+    first = replace(record.arms[0], arm=replace(record.arms[0].arm, name=long))
+    page = make_report(replace(record, arms=(first, record.arms[1]))).to_html()
+    assert "task.samples_per_parameter" in page
+    look(page, tmp_path).check()
 
 
 @pytest.mark.parametrize(

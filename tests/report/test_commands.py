@@ -1,6 +1,8 @@
 """`rnnlab compare` and `rnnlab report`: what they print, how they stop and go on, what they say to bad input."""
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -56,6 +58,18 @@ def test_command_and_function_are_twins(capsys, folder: Path) -> None:
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
 
 
+def test_command_of_a_report_repeats_it(capsys) -> None:
+    words = ["sh", "td", *SMALL, "-p", "learning_rate=0.01", "--seed", "3", "--population", "1", "--json"]
+    assert main(["compare", *words]) == 0
+    *_, first = map(json.loads, capsys.readouterr().out.splitlines())
+    _, *command = shlex.split(first["command"])
+    assert main([*command, "--store", "other.db", "--json"]) == 0
+    *_, again = map(json.loads, capsys.readouterr().out.splitlines())
+    for report in (first, again):
+        del report["parts"][0]["protocol"]["Machine"]  # which says how long it took
+    assert again == first
+
+
 def parts(report) -> list[dict]:
     return json.loads(json.dumps([part.to_json() for part in report.parts]))
 
@@ -65,8 +79,9 @@ def test_people_see_table_verdict_and_where_the_report_is(capsys, folder: Path) 
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
     assert lines[0] == "sh and td on adding(num_evaluation=30, length=5)"
-    assert lines[2].startswith("architecture  d_r  d_f  s  parameters")
-    assert {lines[3].split()[0], lines[4].split()[0]} == {"sh", "td"}
+    assert lines[1] == "  sh  one recurrent layer, tanh cells"
+    assert lines[4].startswith("architecture  d_r  d_f  s  parameters")
+    assert {lines[5].split()[0], lines[6].split()[0]} == {"sh", "td"}
     (written,) = folder.glob("compare-adding-*.html")
     assert lines[-1] == f"report: {written.name}"
     assert captured.err.startswith("study compare-adding-")
@@ -82,6 +97,19 @@ def test_report_of_a_record_in_three_forms(capsys) -> None:
         assert main(["report", "record.json", "-o", path]) == 0
         assert capsys.readouterr().out.endswith(f"report: {path}\n")
         assert Path(path).stat().st_size > 1000
+
+
+def test_demo_runs_with_less_to_do(capsys, folder: Path) -> None:
+    """What `make demo` runs, with fewer trials, seeds and steps."""
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    words = re.search(r"^DEMO := (.*)$", makefile, re.MULTILINE).group(1).split()
+    assert words[:4] == ["sh", "st", "td", "lstm"]
+    for option, less in (("--trials", "2"), ("--seeds", "2"), ("--steps", "3")):
+        words[words.index(option) + 1] = less
+    assert re.search(r"rnnlab compare \$\(DEMO\) --store demo/rnnlab.db -o demo/report.html$", makefile, re.MULTILINE)
+    (folder / "demo").mkdir()
+    assert main(["compare", *words, "--store", "demo/rnnlab.db", "-o", "demo/report.html"]) == 0
+    assert capsys.readouterr().out.endswith("report: demo/report.html\n")
 
 
 @pytest.mark.parametrize(

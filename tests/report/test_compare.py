@@ -15,7 +15,7 @@ from rnnlab.studies import budget
 from rnnlab.studies.budget import FIRST_ROUND, more_trials, run_within, seconds_from_words, training_seconds
 from rnnlab.studies.records import StudyRecord
 from rnnlab.studies.specification import StudySpec
-from rnnlab.tuning.events import TrialEnded, TuningEvent
+from rnnlab.tuning.events import LotClaimed, TrialEnded, TuningEvent
 from tests.report.made_records import demo_record, record, spec
 
 ADDING = {"name": "adding", "length": 5, "num_evaluation": 30}
@@ -108,6 +108,24 @@ def test_name_changes_with_what_decides_the_result_but_not_with_seeds(tmp_path: 
     assert other.record.name != first.record.name
 
 
+def test_tuner_learns_on_the_way(tmp_path: Path) -> None:
+    """In four rounds at least, unless somebody says how many networks are trained at once."""
+    rounds: list[int] = []
+
+    def told(event: TuningEvent) -> None:
+        if isinstance(event, LotClaimed) and event.arm == "sh" and not event.study.endswith("seeds"):
+            rounds.append(event.num_trials)
+
+    small(tmp_path, trials=20, seeds=2, steps=2, sampler="random", report=told)
+    assert rounds == [5, 5, 5, 5]
+    rounds.clear()
+    small(tmp_path, trials=6, seeds=2, steps=2, sampler="random", report=told)
+    assert rounds == [3, 3]  # of four at most
+    rounds.clear()
+    small(tmp_path, trials=6, seeds=2, steps=3, sampler="random", report=told, population=6)
+    assert rounds == [6]
+
+
 def test_given_hyperparameters_leave_the_space(tmp_path: Path) -> None:
     report = small(
         tmp_path, trials=2, seeds=2, hyperparameters={"learning_rate": 0.01, "batch_size": 4, "evaluate_every": 4}
@@ -153,6 +171,9 @@ def refuses(folder: Path, message: str, **changes: Any) -> None:
     ("changes", "message"),
     [
         ({"architectures": ("sh",)}, "needs two architectures or more: sh alone has nothing"),
+        ({"architectures": "sh"}, "needs two architectures or more: sh alone has nothing"),
+        ({"task": {"length": 5}}, "a task is a name, or a table with a name and arguments"),
+        ({"steps": 0}, "num_steps must be an integer of at least 1, got 0"),
         ({"architectures": ()}, "needs two architectures or more; `rnnlab list`"),
         ({"architectures": ("sh", "sh")}, "sh is named twice"),
         ({"architectures": ("sh", "lsmt")}, "no architecture is named 'lsmt'; did you mean 'lstm'"),

@@ -167,8 +167,13 @@ def test_report_in_a_folder_is_named_as_the_study(report: Report, tmp_path: Path
 def test_printed_report_has_table_verdict_and_path(report: Report, tmp_path: Path) -> None:
     lines = str(report.save(tmp_path / "x.html")).splitlines()
     assert lines[0] == "sh, st, td and lstm on adding(num_evaluation=100, length=20)"
-    assert lines[2].split()[:5] == ["architecture", "d_r", "d_f", "s", "parameters"]
-    assert lines[3].split()[0] == "td"
+    assert lines[1:5] == [
+        *("  sh    one recurrent layer, tanh cells", "  st    two stacked layers, tanh cells"),
+        *("  td    two layers and a top-down edge of delay 1, tanh cells", "  lstm  one recurrent layer, lstm cells"),
+    ]
+    assert lines[6].split()[:5] == ["architecture", "d_r", "d_f", "s", "parameters"]
+    assert lines[7].split()[0] == "td"
+    assert lines[11].startswith("d_r recurrent depth, d_f feedforward depth")
     assert report.comparison.verdict.sentence in lines
     assert lines[-1] == f"report: {tmp_path / 'x.html'}"
 
@@ -209,8 +214,11 @@ def test_architecture_alone_and_several_comparisons_have_reports() -> None:
 def test_command_that_repeats_a_study(report: Report) -> None:
     assert repeat_command(report.record) == (
         "rnnlab compare sh st td lstm --task adding --length 20 --num-evaluation 100 --parameters 1000 --trials 30 "
-        "--seeds 10 -p num_steps=2000 -p evaluate_every=100 -p batch_size=20"
+        "--seeds 10 -p num_steps=2000 -p evaluate_every=100 -p batch_size=20 --population 4"
     )
+    first = report.record.arms[0]
+    on_gpu = replace(first, trials=tuple(replace(each, run={"device": "NVIDIA H200"}) for each in first.trials))
+    assert repeat_command(replace(report.record, arms=(on_gpu,))).endswith(" --population 4 --device cuda")
     task = {"name": "capacity", "seed": 3, "input_once": True, "num_samples": 5}
     seeded = demo_record(task=task, trials=2, seeds=2, architectures=["sh", "td"])
     assert "--task-seed 3 --input-once true --num-samples 5 --parameters" in repeat_command(seeded)

@@ -28,6 +28,7 @@ from rnnlab.report.paper_collins import (
     unrolled_panels,
 )
 from rnnlab.report.paper_curves import PAPER, length_panels, loss_panels, skip_panels
+from rnnlab.report.paper_drawing import draw_panel, styles_of
 from rnnlab.report.paper_page import HEADING, paper_html, paper_json, paper_markdown
 from rnnlab.report.paper_panels import Panel, Series
 from rnnlab.report.paper_section import paper_section
@@ -104,6 +105,17 @@ def test_capacity_is_the_most_that_any_trial_stored(capacity: StudyRecord) -> No
 def test_capacity_has_a_panel_for_all_depths_and_for_each() -> None:
     found = made("collins-capacity", "smoke", bits, arms=[{"cells": ["tanh"], "depths": [1, 2], "parameters": [200]}])
     assert [panel.title for panel in capacity_panels(found)] == ["all depths", "1 layer", "2 layers"] * 2
+
+
+def test_what_is_proportional_is_drawn_straight() -> None:
+    line = Series("a", (1.0, 2.0, 5.0), (10.0, 20.0, 500.0))
+    panel = Panel(title="", x_title="x", y_title="y", series=(line,))
+    ticks = [
+        [each.text for each in ElementTree.fromstring(draw_panel(shown, styles_of([shown]))).iter("text")]
+        for shown in (panel, replace(panel, has_equal_scales=True))
+    ]
+    assert "400" not in ticks[0]  # only powers of ten: logarithmic
+    assert "400" in ticks[1]  # equal steps: linear, as the x axis
 
 
 def test_multipliers_are_ratios_of_mean_bits_per_parameter(capacity: StudyRecord) -> None:
@@ -341,7 +353,7 @@ def test_recollected_numbers_are_marked() -> None:
     found = made("pascanu-ptb-word", "gpu", lambda arm, number: 200.0)
     first, quoted = paper_tables(beside(found, table(found)), table(found).quoted)
     assert first.rows[0][1:] == (
-        *("200.0 ± 0.0 / 117.7*", "200.0 ± 0.0 / 112*", "200.0 ± 0.0 / 107.5†", "200.0 ± 0.0 / 110†"),
+        *("200.0 ± 0.0 / 117.7*", "200.0 ± 0.0 / 112.0*", "200.0 ± 0.0 / 107.5†", "200.0 ± 0.0 / 110.0†"),
     )
     assert [row[1] for row in quoted.rows] == ["123*", "117*"]
     assert "*: a recollection of the paper that could not be checked." in "\n".join(paper_markdown(found))
@@ -405,6 +417,14 @@ def test_claims_compare_only_within_what_they_say() -> None:
     plus, gru = {"cell": "intersection"}, {"cell": "gru"}
     assert claims(found, {"better": plus, "worse": gru, "quantity": "best"}) == ["holds in 2 of 2 comparisons"]
     assert claims(found, {"better": plus, "worse": gru, "quantity": "best", "within": ["depth"]}) == ["holds"]
+
+
+def test_medians_are_of_all_trials() -> None:
+    values = {"gru": [1.0, 1.0, 10.0], "irnn": [2.0, 2.0, 2.0]}
+    found = made("collins-random", "smoke", lambda arm, number: values.get(arm.split()[0], [3.0] * 3)[number], trials=3)
+    gru, irnn = {"cell": "gru", "depth": 1}, {"cell": "irnn", "depth": 1}
+    assert claims(found, {"better": gru, "worse": irnn, "quantity": "median"}) == ["holds"]
+    assert claims(found, {"where": gru, "quantity": "median", "low": 1.0, "high": 1.0}) == ["holds"]
 
 
 def test_fewer_divergences_are_better() -> None:

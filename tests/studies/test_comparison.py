@@ -11,7 +11,7 @@ from rnnlab import RnnlabError
 from rnnlab.studies.comparison import Comparison, compare_arms, comparisons
 from rnnlab.studies.records import StudyRecord
 from rnnlab.studies.statistics import mean_interval, pairwise_tests, summary
-from rnnlab.studies.verdict import has_learned, judge
+from rnnlab.studies.verdict import Verdict, has_learned, judge
 from rnnlab.tasks.task import Score
 from tests.report.made_records import demo_record, spec, unfinished, with_scores
 
@@ -123,16 +123,17 @@ def around(mean: float, spread: float = 0.01, num: int = 10) -> list[float | Non
     return [mean * (1 + spread * (place % 5 - 2)) for place in range(num)]
 
 
-def verdict(scores: dict[str, list[float | None]], score: Score = LOW):
+def verdict(scores: dict[str, list[float | None]], score: Score = LOW, sample: str = "seeds") -> Verdict:
     tests = pairwise_tests(scores, generator=np.random.default_rng(0))
-    return judge(score, {name: summary(values) for name, values in scores.items()}, tests, 0.05, "seeds")
+    return judge(score, {name: summary(values) for name, values in scores.items()}, tests, 0.05, sample)
 
 
 def test_winner_differs_from_all_others() -> None:
     found = verdict({"sh": around(0.4), "td": around(0.1), "st": around(0.2)})
     assert (found.winner, found.leaders) == ("td", ("td",))
     assert found.sentence == (
-        "td is best: its mean squared error is 0.1 on average, 2 times smaller than that of st, the next best (0.2)."
+        "td is best: its mean squared error is 0.1 on average over 10 seeds, 2 times smaller than that of st, "
+        "the next best (0.2)."
     )
     assert found.details[0].startswith(
         "How sure: if the architectures were equally good, chance would bring differences"
@@ -147,7 +148,7 @@ def test_higher_scores_win_where_higher_is_better() -> None:
     scores = {"sh": around(0.7), "td": around(0.9)}
     found = verdict(scores, HIGH)
     assert found.winner == "td"
-    assert "accuracy is 0.9 on average, 0.2 above that of sh" in found.sentence
+    assert "accuracy is 0.9 on average over 10 seeds, 0.2 above that of sh" in found.sentence
     assert verdict(scores, LOW).winner == "sh"
 
 
@@ -196,7 +197,9 @@ def test_architectures_whose_runs_diverged_are_not_judged() -> None:
 
 
 def test_one_architecture_stands_alone() -> None:
-    assert verdict({"td": around(0.1)}).sentence == "td stands alone: its mean squared error is 0.1 on average."
+    assert verdict({"td": around(0.1)}).sentence == (
+        "td stands alone: its mean squared error is 0.1 on average over 10 seeds."
+    )
 
 
 def test_learning_nothing_is_no_victory() -> None:
@@ -205,6 +208,7 @@ def test_learning_nothing_is_no_victory() -> None:
     assert found.sentence.startswith(
         "None of them has learned the task: no average is better than chance (1: predict 1)"
     )
+    assert "learned" not in verdict({"sh": around(1.02), "td": around(0.99)}, sample="trials").sentence
     some = verdict({"sh": around(1.02), "td": around(0.2)})
     assert some.winner == "td"
     assert some.details[-1] == "sh does no better than chance (1: predict 1)."

@@ -1,6 +1,7 @@
 """From events to what people and programs see of a study (issue 7, 4)."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,14 @@ def test_time_left_follows_from_the_trials_of_this_run(place: Path) -> None:
     assert tracker.seconds_left == pytest.approx((16 - 6 - 2) / (4 / 10))
     tracker(LotFinished(**LOT))
     assert tracker.under_way() == ""
+
+
+def test_budget_that_has_grown_is_seen(place: Path) -> None:
+    tracker = Tracker(place)
+    tracker(begun())
+    before = tracker.num_trials
+    tracker(replace(begun(), budgets={"gru": 20, "other": 8}))
+    assert (before, tracker.num_trials) == (16, 28)
 
 
 def test_workers_are_counted(place: Path) -> None:
