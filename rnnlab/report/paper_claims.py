@@ -54,6 +54,8 @@ class CheckedClaim:
         'holds in 1 of 2 comparisons; 1 of them significant (Welch, p < 0.05)'
         >>> CheckedClaim(claim, ()).outcome
         'not tested at this scale'
+        >>> CheckedClaim(claim, (Check("a", "b", True, 0.2),)).outcome
+        'holds, but not significantly'
         """
         if not self.claim.can_be_checked:
             return "for readers to judge"
@@ -69,7 +71,7 @@ class CheckedClaim:
         if not held:
             return words
         if count == 1:
-            return f"{words}, {'' if num_significant else 'not '}significantly (Welch, p < {LEVEL})"
+            return f"{words}, {f'significantly (Welch, p < {LEVEL})' if num_significant else 'but not significantly'}"
         return f"{words}; {num_significant} of them significant (Welch, p < {LEVEL})"
 
 

@@ -69,7 +69,7 @@ def _capacity(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
     yield from _figure(
         "Stored bits and bits per parameter (figure 1)",
         "Every point is one size of network, tuned: the most bits that any of its trials has stored, and the same "
-        "divided by its parameters. Where the first lie on a straight line, a parameter is worth the same at every size.",
+        "divided by its parameters. Where the former lie on a straight line, a parameter is worth as much at any size.",
         capacity_panels(record),
     )
     matrix = multiplier_matrix(record)

@@ -9,6 +9,7 @@ from rnnlab.errors import TuningError
 from rnnlab.report.markdown import markdown_page
 from rnnlab.report.numbers import Part, parts_of
 from rnnlab.report.page import html_page
+from rnnlab.report.paper_page import paper_json
 from rnnlab.report.protocol import protocol, repeat_command
 from rnnlab.report.results import result_table
 from rnnlab.report.words import architecture_words, part_title, report_title
@@ -69,6 +70,7 @@ class Report:
             "is_complete": self.record.is_complete,
             "command": repeat_command(self.record),
             "specification": None if self.record.spec is None else self.record.spec.to_json(),
+            "paper": paper_json(self.record),
             "parts": [part.to_json() | {"protocol": dict(protocol(part))} for part in self.parts],
         }
 
