@@ -41,8 +41,8 @@ def test_file_is_written_ahead_so_that_readers_do_not_wait(place: str) -> None:
     writer = sqlite3.connect(place)
     writer.execute("BEGIN EXCLUSIVE")
     started = time.perf_counter()
-    assert Store(place, lock_seconds=0.2).arms(STUDY)[0].name == "gru"
-    assert time.perf_counter() - started < 0.2
+    assert Store(place, lock_seconds=60).arms(STUDY)[0].name == "gru"
+    assert time.perf_counter() - started < 30  # who waited for the writer would wait for 60 seconds, and fail
     writer.close()
 
 
