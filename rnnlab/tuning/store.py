@@ -199,7 +199,7 @@ class Store:
         for attempt in range(ATTEMPTS):
             try:
                 return self._made()
-            except SQLAlchemyError as error:
+            except (SQLAlchemyError, AssertionError) as error:  # Optuna asserts what another has not written yet
                 if attempt == ATTEMPTS - 1 or not _is_race(error):
                     raise
                 time.sleep(0.1 * 2**attempt)
@@ -262,7 +262,14 @@ def _write_ahead(path: str, lock_seconds: float) -> None:
         raise TuningError(f"store {path}: there is no folder {folder}")
     connection = sqlite3.connect(path, timeout=lock_seconds)
     try:
-        connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        for attempt in range(ATTEMPTS):
+            try:
+                connection.execute("PRAGMA journal_mode=WAL").fetchone()
+                return
+            except sqlite3.OperationalError as error:  # others who do the same lock the file, and SQLite does not wait
+                if attempt == ATTEMPTS - 1 or "locked" not in str(error):
+                    raise
+                time.sleep(0.1 * 2**attempt)
     finally:
         connection.close()
 
@@ -280,10 +287,12 @@ def _difference(stored: list[dict[str, Any]], values: list[dict[str, Any]]) -> s
     return None
 
 
-def _is_race(error: SQLAlchemyError) -> bool:
+def _is_race(error: Exception) -> bool:
     """Whether somebody else made a table, or a row of it, a moment earlier."""
     text = str(error).lower()
-    return any(words in text for words in ("already exists", "unique constraint", "duplicate key", "is locked"))
+    return isinstance(error, AssertionError) or any(
+        words in text for words in ("already exists", "unique constraint", "duplicate key", "is locked")
+    )
 
 
 _REASONS = {
