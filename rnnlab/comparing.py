@@ -17,12 +17,13 @@ from typing import Any, Unpack
 import torch
 
 from rnnlab.errors import TuningError
-from rnnlab.report.report import Report, check_writable, make_report, report_path
+from rnnlab.report.report import Report, make_report, report_path
 from rnnlab.studies.budget import FIRST_ROUND, run_within, seconds_from_words
 from rnnlab.studies.expansion import expand
 from rnnlab.studies.run import WorkOptions, run_study
 from rnnlab.studies.specification import StudySpec
 from rnnlab.tasks.task import AbstractTask
+from rnnlab.training.writable import check_writable
 from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.populations import population_size
 from rnnlab.tuning.store import DEFAULT
@@ -218,7 +219,7 @@ def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[A
     for split in ("train", "validation", "test"):
         next(arms[0].task.batches(split, 1))  # data that is missing is missed here
     if path is not None:
-        check_writable(path)
+        check_writable(path, TuningError)
     return arms
 
 

@@ -15,6 +15,7 @@ from rnnlab.report.results import result_table
 from rnnlab.report.words import architecture_words, part_title, report_title
 from rnnlab.studies.comparison import Comparison
 from rnnlab.studies.records import StudyRecord, load_record
+from rnnlab.training.writable import check_writable
 from rnnlab.tuning.store import DEFAULT
 
 
@@ -126,24 +127,6 @@ def report_path(output: str | Path, study: str) -> Path:
     return path
 
 
-def check_writable(path: Path) -> None:
-    """Refuse before hours of work a file that could not be written after them.
-
-    Raises:
-        TuningError: its folder is not there, or cannot be written to.
-    """
-    if not path.parent.is_dir():
-        raise TuningError(f"cannot write {path}: there is no folder {path.parent}")
-    is_new = not path.exists()
-    try:
-        with path.open("ab"):
-            pass
-        if is_new:
-            path.unlink()
-    except OSError as error:
-        raise TuningError(f"cannot write {path}: {error.strerror}") from error
-
-
 def write_report(study: str | Path, output: str | Path = ".", *, store: str | Path = DEFAULT) -> Report:
     """Write the report of a study that is in a store, or whose record is in a file.
 
@@ -157,7 +140,7 @@ def write_report(study: str | Path, output: str | Path = ".", *, store: str | Pa
     """
     record = load_record(study, store)
     path = report_path(output, record.name)
-    check_writable(path)
+    check_writable(path, TuningError)
     return make_report(record).save(path)
 
 

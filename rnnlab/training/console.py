@@ -19,6 +19,7 @@ from rnnlab.training.live import LiveDisplay
 from rnnlab.training.loop import train
 from rnnlab.training.progress import JsonLines, Listener, PlainLines, tell_all
 from rnnlab.training.tensorboard import TensorBoardLog
+from rnnlab.training.writable import check_writable
 
 
 def run_and_show(
@@ -47,7 +48,7 @@ def run_and_show(
         command: the words of the command line, to say how to go on after an interruption.
     """
     if output is not None:
-        _check_writable(output)
+        check_writable(output, TrainingError)
     how_to_resume = _how_to_resume(command, options.get("checkpoint"))
     try:
         with _listener(name, as_json=as_json, tensorboard=tensorboard) as report, Interruption() as interruption:
@@ -93,20 +94,6 @@ def _how_to_resume(command: Sequence[str], checkpoint: Path | None) -> str:
         return "nothing was saved: with --checkpoint FOLDER it could go on from here"
     words = [*(word for word in command if word != "--resume"), "--resume"]
     return f"go on with: {shlex.join(('rnnlab', *words))}"
-
-
-def _check_writable(path: Path) -> None:
-    """Refuse before hours of training what could not be written after them."""
-    if not path.parent.is_dir():
-        raise TrainingError(f"cannot write {path}: there is no folder {path.parent}")
-    is_new = not path.exists()
-    try:
-        with path.open("ab"):
-            pass
-        if is_new:
-            path.unlink()
-    except OSError as error:
-        raise TrainingError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _save(model: Model, path: Path) -> None:
