@@ -11,6 +11,7 @@ from rnnlab.engine.cpu_arrays import CpuArrays, Shape
 from rnnlab.engine.cpu_backward import backward
 from rnnlab.engine.cpu_forward import forward
 from rnnlab.engine.flat import FlatNames, arrived_gradients, as_results, flattened
+from rnnlab.engine.nodes import output_names
 from rnnlab.engine.pool import Pool
 from rnnlab.engine.state import State
 from rnnlab.errors import ModelError
@@ -31,7 +32,12 @@ def run_cpu(
     keeps = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     options = _Options(first_step, keep_all, keeps)
     results: Sequence[Tensor] = _CpuFunction.apply(pool, names, options, *tensors)  # type: ignore[assignment]
-    return as_results(pool.program.plan, results, first_step + next(iter(inputs.values())).shape[2])
+    return as_results(
+        pool.program.plan,
+        output_names(pool.program.architecture),
+        results,
+        first_step + next(iter(inputs.values())).shape[2],
+    )
 
 
 class _Options(NamedTuple):

@@ -36,9 +36,10 @@ def flattened(
     return names, (*parameters.values(), *inputs.values(), *values.values())
 
 
-def as_results(plan: Plan, results: Sequence[Tensor], last_step: int) -> tuple[dict[str, Tensor], State]:
+def as_results(
+    plan: Plan, outputs: Sequence[str], results: Sequence[Tensor], last_step: int
+) -> tuple[dict[str, Tensor], State]:
     """What a pass gave in one list: outputs by name, and the state after the last step."""
-    outputs = dict.fromkeys(node.name for node in plan.architecture.nodes if node.kind == "output")
     kept = [part for part, depth in plan.histories.items() if depth]
     return (
         dict(zip(outputs, results, strict=False)),

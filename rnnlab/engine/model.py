@@ -19,6 +19,7 @@ from rnnlab.engine.explanation import labelled
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
 from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import Plan, plan
+from rnnlab.engine.read_out import ReadOut, last_outputs, read_outs
 from rnnlab.engine.reference import initial_state, run_reference
 from rnnlab.engine.state import State
 from rnnlab.errors import ModelError
@@ -94,7 +95,12 @@ class Model(nn.Module):
         return _plan(self.architecture)
 
     def forward(
-        self, x: Tensor | Mapping[str, Tensor], state: State | None = None, lengths: Tensor | None = None
+        self,
+        x: Tensor | Mapping[str, Tensor],
+        state: State | None = None,
+        lengths: Tensor | None = None,
+        *,
+        only_last: bool = False,
     ) -> tuple[Tensor, State]:
         """Run a batch of sequences.
 
@@ -103,22 +109,27 @@ class Model(nn.Module):
                 several inputs also take a tensor for each by name.
             state: what an earlier call returned, to continue its sequences.
             lengths: [B], how long each sequence is, where they differ; what follows is padding.
+            only_last: whether the output of the last step is all that is wanted, which is faster on a GPU.
 
         Returns:
-            The outputs, [B, T, M] or [P, B, T, M], zero on padding, and the state at the end of each sequence, to
-            continue with.
+            The outputs, [B, T, M] or [P, B, T, M], zero on padding (with `only_last` of one step, [B, 1, M]), and the
+            state at the end of each sequence, to continue with.
         """
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
-            return _untraced_forward()(self, x, state, lengths)  # a fast path is machine code already
+            return _untraced_forward()(
+                self, x, state, lengths, only_last=only_last
+            )  # a fast path is machine code already
         device = next(iter(self.arrays.values())).device.type
         if torch.is_autocast_enabled(device):  # lower precision is for single products, not for long recurrences
             with torch.autocast(device, enabled=False):
-                return self.forward(x, state, lengths)
+                return self.forward(x, state, lengths, only_last=only_last)
         inputs = self._inputs(x)
         if state is not None:
             state = self._state(state, inputs)
         if lengths is not None:
             self._check_lengths(lengths, inputs)
+            if only_last:
+                raise ModelError("sequences of different lengths end at different steps: leave out only_last")
         keep_all = lengths is not None
         parameters = self._arrays_by_name()
         path = self._chosen_path()
@@ -127,10 +138,12 @@ class Model(nn.Module):
                 f"the {path} path does not run inside torch.func: make the model with path='reference', "
                 "or with population=... to run many models at once"
             )
+        # on a CPU outputs of all steps cost little, and do not depend on how many sequences there are
+        found = _read_outs(self.architecture) if only_last and path == "gpu" else None
         if path == "gpu":
             from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
 
-            chosen = self._chosen_kernels(next(iter(inputs.values())).shape[1])
+            chosen = self._chosen_kernels(next(iter(inputs.values())).shape[1], has_outputs=found is None)
             outputs, new_state = run_gpu(chosen.program, parameters, inputs, state, keep_all=keep_all)
         elif path == "cpu":
             from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
@@ -141,10 +154,14 @@ class Model(nn.Module):
             outputs, new_state = run_reference(
                 self.plan, parameters, inputs, state, self._use_relu(), keep_all=keep_all
             )
+        if found is not None:
+            outputs = last_outputs(found, parameters, new_state.values)
         y = next(iter(outputs.values())) if len(outputs) == 1 else torch.cat(list(outputs.values()), dim=-1)
         first_step = 0 if state is None else state.step or 0
         if lengths is None:
-            new_state = State((first_step + y.shape[2]) % self.architecture.period, new_state.values)
+            num_steps = next(iter(inputs.values())).shape[2]
+            new_state = State((first_step + num_steps) % self.architecture.period, new_state.values)
+            y = y[:, :, -1:] if only_last else y
         else:
             is_inside = (torch.arange(y.shape[2], device=y.device) < lengths[:, None])[None, :, :, None]
             y = torch.where(is_inside, y, 0.0)  # a product would keep NaN
@@ -292,12 +309,14 @@ class Model(nn.Module):
     def _chosen_path(self) -> str:
         return self._path_and_reason()[0]
 
-    def _chosen_kernels(self, batch: int) -> "Choice":
+    def _chosen_kernels(self, batch: int, *, has_outputs: bool = True) -> "Choice":
         from rnnlab.engine.gpu.choice import choose
 
         kernels = self.path.removeprefix("gpu-") if self.path.startswith("gpu-") else "auto"
         sizes, device = (self.population or 1, batch), next(iter(self.arrays.values())).device
-        return choose(self.architecture, self.nonlinearity, self.precision, kernels, sizes, device)
+        return choose(
+            self.architecture, self.nonlinearity, self.precision, kernels, sizes, device, has_outputs=has_outputs
+        )
 
     def _path_and_reason(self) -> tuple[str, str]:
         some = next(iter(self.arrays.values()))
@@ -420,6 +439,11 @@ def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:
 @lru_cache(maxsize=64)
 def _plan(architecture: Architecture) -> Plan:
     return plan(architecture)
+
+
+@lru_cache(maxsize=64)
+def _read_outs(architecture: Architecture) -> tuple[ReadOut, ...] | None:
+    return read_outs(_plan(architecture))
 
 
 @lru_cache(maxsize=64)

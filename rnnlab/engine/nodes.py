@@ -78,13 +78,19 @@ class NodeCode(NamedTuple):
         return self.depth_product.edge, self.depth_product.part[1]
 
 
-def state_parts(architecture: Architecture) -> dict[Part, int]:
+def state_parts(architecture: Architecture, *, has_outputs: bool = True) -> dict[Part, int]:
     """Every part that is computed or given, and its width."""
     return {
         (node.name, part): node.units
         for node in architecture.nodes
+        if has_outputs or node.kind != "output"
         for part in (architecture.cell(node.key).state if node.kind == "hidden" else ("",))
     }
+
+
+def output_names(architecture: Architecture) -> tuple[str, ...]:
+    """The outputs, in order."""
+    return tuple(dict.fromkeys(node.name for node in architecture.nodes if node.kind == "output"))
 
 
 def token_inputs(architecture: Architecture) -> frozenset[str]:
@@ -104,9 +110,10 @@ def choices(architecture: Architecture, nonlinearity: Sequence[str] | None) -> d
     return found
 
 
-def node_codes(plan: Plan, choices: Mapping[NodeKey, Any]) -> dict[NodeKey, NodeCode]:
-    """Every node that computes something, in the order of the architecture."""
-    return {node.key: _code(plan, node.key, choices) for node in plan.architecture.nodes if node.kind != "input"}
+def node_codes(plan: Plan, choices: Mapping[NodeKey, Any], *, has_outputs: bool = True) -> dict[NodeKey, NodeCode]:
+    """Every node that computes something, in the order of the architecture; without outputs where nobody wants them."""
+    kinds = ("hidden", "output") if has_outputs else ("hidden",)
+    return {node.key: _code(plan, node.key, choices) for node in plan.architecture.nodes if node.kind in kinds}
 
 
 def _code(plan: Plan, key: NodeKey, choices: Mapping[NodeKey, Any]) -> NodeCode:

@@ -30,6 +30,7 @@ class Adding(AbstractGeneratedTask):
 
     name: ClassVar[str] = "adding"
     batch_size: ClassVar[int] = 50
+    only_last: ClassVar[bool] = True
 
     length: int = 100
     num_training: int | None = 100_000

@@ -43,6 +43,7 @@ class Capacity(AbstractMemorisedTask):
 
     name: ClassVar[str] = "capacity"
     batch_size: ClassVar[int] = 1000
+    only_last: ClassVar[bool] = True
 
     num_samples: int | tuple[int, ...] = 1000
     num_inputs: int = 32

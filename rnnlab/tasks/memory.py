@@ -30,6 +30,7 @@ class Memory(AbstractGeneratedTask):
 
     name: ClassVar[str] = "memory"
     batch_size: ClassVar[int] = 64
+    only_last: ClassVar[bool] = True
 
     num_inputs: int = 64
     length: int = 12

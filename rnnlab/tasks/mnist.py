@@ -32,6 +32,7 @@ class AbstractMnist(AbstractDataTask):
     """
 
     batch_size: ClassVar[int] = 50
+    only_last: ClassVar[bool] = True
 
     num_validation: int = 10_000
     data: str = "mnist"

@@ -39,6 +39,7 @@ class Parentheses(AbstractGeneratedTask):
 
     name: ClassVar[str] = "parentheses"
     batch_size: ClassVar[int] = 64
+    only_last: ClassVar[bool] = True
 
     length: int = 175
     num_types: int = 10

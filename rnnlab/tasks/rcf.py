@@ -39,6 +39,7 @@ class RandomFunction(AbstractMemorisedTask):
 
     name: ClassVar[str] = "rcf"
     batch_size: ClassVar[int] = 256
+    only_last: ClassVar[bool] = True
 
     num_samples: int = 1_000_000
     num_inputs: int = 50

@@ -30,6 +30,7 @@ class Recall(AbstractGeneratedTask):
 
     name: ClassVar[str] = "recall"
     batch_size: ClassVar[int] = 100
+    only_last: ClassVar[bool] = True
 
     length: int = 100
     num_inputs: int = 6

@@ -141,12 +141,14 @@ class AbstractTask(ABC):
         encoding: whether inputs are vectors (`values`) or integers below `input_size` (`tokens`).
         batch_size: how many sequences a training batch has where nobody says otherwise.
         feed: whether batches are independent `samples` or one `stream` that carries state over.
+        only_last: whether loss and scores look at the outputs of the last step alone, [..., B, T, M] with any T.
     """
 
     name: ClassVar[str]
     batch_size: ClassVar[int]
     encoding: ClassVar[Encoding] = "values"
     feed: ClassVar[Feed] = "samples"
+    only_last: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -83,7 +83,7 @@ class TrainingStep:
         carried = self.state.carried if batch.continues else None
         outputs: list[Tensor] = []
         for piece in pieces(batch, self.truncation, self.task):
-            output, carried = self.model(piece, carried, batch.lengths)
+            output, carried = self.model(piece, carried, batch.lengths, only_last=self.task.only_last)
             carried = carried.detach()
             outputs.append(output)
         if self.task.feed == "stream":

@@ -46,6 +46,20 @@ def test_scores_are_numbers_by_member(problem: AbstractTask) -> None:
 
 
 @every
+def test_last_step_is_all_that_counts_where_a_task_says_so(problem: AbstractTask) -> None:
+    batch = problem.sample(5, generator=generator())
+    outputs = contract.random_outputs(problem, batch, problem.population)
+    whole = (problem.loss(outputs, batch), problem.finish(problem.tally(outputs, batch)))
+    if problem.only_last:
+        last = outputs[..., -1:, :]
+        torch.testing.assert_close((problem.loss(last, batch), problem.finish(problem.tally(last, batch))), whole)
+    else:
+        changed = outputs.clone()
+        changed[..., : problem.num_steps - 1, :] *= 3
+        assert not torch.equal(problem.loss(changed, batch), whole[0])
+
+
+@every
 def test_members_are_apart(problem: AbstractTask) -> None:
     contract.check_members_are_apart(problem, problem.sample(5, generator=generator()), 3)
 

@@ -196,9 +196,9 @@ def test_nothing_in_a_step_waits_for_a_number() -> None:
     waits = Waits()
     forward = step.model.forward
 
-    def watched(*arguments: Any) -> Any:
+    def watched(*arguments: Any, **options: Any) -> Any:
         waits.is_in_model = True  # on the CPU a model looks whether its input holds NaN
-        result = forward(*arguments)
+        result = forward(*arguments, **options)
         waits.is_in_model = False
         return result
 

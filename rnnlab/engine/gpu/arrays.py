@@ -219,8 +219,9 @@ class GpuArrays:
 
     def outputs(self) -> dict[str, Tensor]:
         """By name, [P, T, B, N]."""
-        names = dict.fromkeys(node.name for node in self.architecture.nodes if node.kind == "output")
-        return {name: self._own(self.rows(self.values, (name, ""), 0, self.T), (name, "")) for name in names}
+        return {
+            name: self._own(self.rows(self.values, (name, ""), 0, self.T), (name, "")) for name in self.program.outputs
+        }
 
     def final_state(self, *, keep_all: bool = False) -> dict[Part, Tensor]:
         """The last values of all that is read from the past, [P, K, B, N]; or all values and the K before them."""

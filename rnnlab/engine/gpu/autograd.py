@@ -29,7 +29,7 @@ def run_gpu(
     names, tensors = flattened(parameters, inputs, state)
     first_step = state.step or 0 if state else 0
     results: Sequence[Tensor] = _GpuFunction.apply(program, names, first_step, keep_all, *tensors)  # type: ignore[assignment]
-    return as_results(program.plan, results, first_step + next(iter(inputs.values())).shape[2])
+    return as_results(program.plan, program.outputs, results, first_step + next(iter(inputs.values())).shape[2])
 
 
 class _GpuFunction(torch.autograd.Function):

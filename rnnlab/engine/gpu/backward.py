@@ -14,6 +14,7 @@ from rnnlab.engine.gpu.hoisted import functions, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
+from rnnlab.engine.gpu.resident_backward import kept_parts
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
@@ -30,6 +31,7 @@ class GpuBackward:
     def __init__(self, arrays: GpuArrays, *, with_inputs: bool) -> None:
         self.arrays, self.program, self.plan = arrays, arrays.program, arrays.plan
         self.dvalues: dict[Part, Tensor] = {}  # float32, made when the first gradient arrives
+        self.final: dict[Part, Tensor] = {}  # of the final state, [P, 1, B, N], where a kernel begins with them
         self.before: dict[Part, Tensor] = {}  # of the last values before the sequence, [P, some, B, N]
         self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas of spread nodes pass back, by their names
         self.dprojected: dict[EdgeSpec, Tensor] = {}
@@ -89,7 +91,8 @@ class GpuBackward:
         """A component with a kernel in CUDA C++; what its formulas pass to other components is added here."""
         given = frozenset((code.key[0], part) for code in codes for part in code.parts) & frozenset(self.dvalues)
         self.passed.clear()
-        launch_kernel(self.arrays, number, self._arguments(), (self.wanted, given))
+        final = frozenset((code.key[0], part) for code in codes for part in code.parts) & frozenset(self.final)
+        launch_kernel(self.arrays, number, self._arguments(), (self.wanted, given, final))
         for each in (each for code in codes for each in passed_by(code)):
             if self.plan.is_internal(each.edge) or each.source not in self.wanted:
                 continue
@@ -139,11 +142,26 @@ class GpuBackward:
 
     def _add_final(self, part: Part, gradient: Tensor) -> None:
         """The gradient of the final state, which holds zeros where the part does not exist."""
+        if self._begins_with(part):
+            self.final[part] = gradient.new_zeros(self.arrays.P, 1, self.arrays.B, self.program.widths[part])
+            self.final[part][..., : gradient.shape[3]] = gradient
+            return
         start = self.arrays.T - gradient.shape[1]
         rows = self.arrays.rows({part: self._gradient(part)}, part, start, self.arrays.T)
         rows[..., : gradient.shape[3]] += gradient
         for time in self.arrays.absent_times(part, start, self.arrays.T):
             rows[:, time - start] = 0
+
+    def _begins_with(self, part: Part) -> bool:
+        """Whether a kernel begins with the gradient of a part's last value, so that it needs none at all times."""
+        number = self.plan.component_of.get((part[0], 0))
+        if number is None or self.program.is_spread or self.plan.histories[part] != 1:
+            return False
+        component = self.plan.components[number]
+        if component.is_hoisted or component.is_backward or not self.program.is_resident(number):
+            return False
+        (code,) = self.program.codes_of(component)
+        return part[1] in kept_parts(code)
 
     def _gradient_at(self, part: Part, delay: int, key: NodeKey) -> Tensor:
         return self.arrays.read(self._gradient(part), part, delay, key)
@@ -167,6 +185,8 @@ class GpuBackward:
                 case "dbefore":
                     self.before[of] = torch.empty(arrays.P, 1, arrays.B, self.program.widths[of], device=arrays.device)
                     return self.before[of]
+                case "dfinal":
+                    return self.final[of]
                 case "passed":
                     shape = (arrays.P, arrays.num_rows, arrays.B, padded(codes[of[0]].units))
                     return self.passed.setdefault(of, torch.empty(shape, device=arrays.device))

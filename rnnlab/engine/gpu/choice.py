@@ -28,6 +28,8 @@ def choose(
     kernels: str,
     sizes: tuple[int, int],
     device: torch.device,
+    *,
+    has_outputs: bool = True,
 ) -> Choice:
     """The program for so many members and sequences.
 
@@ -38,14 +40,15 @@ def choose(
         kernels: `auto`, `population` or `spread`.
         sizes: members and sequences.
         device: where.
+        has_outputs: whether outputs are computed, or states only.
 
     Raises:
         ModelError: a network was to be spread that cannot be.
     """
-    population = gpu_program(architecture, nonlinearity, precision, is_spread=False)
+    population = gpu_program(architecture, nonlinearity, precision, is_spread=False, has_outputs=has_outputs)
     if kernels == "population":
         return Choice(population, "a program for each member, asked for")
-    spread = gpu_program(architecture, nonlinearity, precision, is_spread=True)
+    spread = gpu_program(architecture, nonlinearity, precision, is_spread=True, has_outputs=has_outputs)
     found = spread_reason(spread, sizes, device)
     if isinstance(found, Tilings):
         return Choice(spread, str(found))
@@ -85,10 +88,19 @@ def spread_reason(program: GpuProgram, sizes: tuple[int, int], device: torch.dev
 
 @lru_cache(maxsize=128)
 def gpu_program(
-    architecture: Architecture, nonlinearity: tuple[str, ...] | None, precision: str, *, is_spread: bool
+    architecture: Architecture,
+    nonlinearity: tuple[str, ...] | None,
+    precision: str,
+    *,
+    is_spread: bool,
+    has_outputs: bool = True,
 ) -> GpuProgram:
     """The program of an architecture; a spread one runs as a wavefront, which has the fewest slots."""
     order = "wavefront" if is_spread else "by component"
     return GpuProgram(
-        plan(architecture, order=order), choices(architecture, nonlinearity), precision, is_spread=is_spread
+        plan(architecture, order=order),
+        choices(architecture, nonlinearity),
+        precision,
+        is_spread=is_spread,
+        has_outputs=has_outputs,
     )

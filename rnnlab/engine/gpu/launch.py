@@ -48,8 +48,9 @@ def launch(
     kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), **options)
 
 
-Gradients = tuple[frozenset[Part], frozenset[Part]] | None
-"""In the backward pass, the parts that gather gradients and those for which some lie in memory."""
+Gradients = tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None
+"""In the backward pass, the parts that gather gradients, those for which some lie in memory at all times, and those for
+which some of the final state lie apart."""
 
 
 def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
@@ -67,7 +68,8 @@ def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Ten
     assert not isinstance(tilings, str), tilings  # the model has asked
     tiling = tilings[gradients is not None]
     device = arrays.device.index or 0
-    kernel = arrays.program.spread_kernel(number, tiling, arrays.shared, gradients, device)
+    gathered = None if gradients is None else gradients[:2]
+    kernel = arrays.program.spread_kernel(number, tiling, arrays.shared, gathered, device)
     grid = (arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows), arrays.P)
     flags = torch.zeros(2 * grid[0] * grid[1] * grid[2], dtype=torch.int32, device=arrays.device)
     tensors = [flags if argument.kind == "flags" else find(argument) for argument in kernel.text.arguments]

@@ -21,7 +21,7 @@ from rnnlab.engine.gpu.spread_backward import spread_backward
 from rnnlab.engine.gpu.spread_forward import spread_forward
 from rnnlab.engine.gpu.spread_node import SpreadWriter
 from rnnlab.engine.gpu.writer import Writer
-from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, state_parts, token_inputs
+from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, output_names, state_parts, token_inputs
 from rnnlab.engine.plan import Component, Plan
 from rnnlab.graph.elements import NodeKey
 
@@ -71,13 +71,23 @@ class GpuProgram:
         choices: for each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1].
         precision: how products are multiplied: `float32`, `tf32` or `bf16`.
         is_spread: whether each component is spread over the GPU; otherwise one program runs a member's whole network.
+        has_outputs: whether outputs are computed; otherwise only states are (`read_out.py`).
     """
 
-    def __init__(self, plan: Plan, choices: Mapping[NodeKey, Any], precision: str, *, is_spread: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        choices: Mapping[NodeKey, Any],
+        precision: str,
+        *,
+        is_spread: bool = False,
+        has_outputs: bool = True,
+    ) -> None:
         self.plan, self.architecture, self.precision = plan, plan.architecture, precision
         self.is_spread = is_spread
         self.arithmetic = ARITHMETIC[precision]
-        self.codes = node_codes(plan, choices)
+        self.outputs = output_names(self.architecture) if has_outputs else ()
+        self.codes = node_codes(plan, choices, has_outputs=has_outputs)
         self._kernels: dict[Any, Any] = {}
         self._tilings: dict[Any, tuple[Tiling, Tiling] | str] = {}
         self._moments: dict[Any, Tensor] = {}  # small, and kept: recorded CUDA graphs may read them
@@ -86,7 +96,7 @@ class GpuProgram:
     @cached_property
     def state(self) -> dict[Part, int]:
         """Every part that is computed or given, and its width."""
-        return state_parts(self.architecture)
+        return state_parts(self.architecture, has_outputs=bool(self.outputs))
 
     @cached_property
     def widths(self) -> dict[Part, int]:
@@ -151,7 +161,7 @@ class GpuProgram:
         number: int,
         rows: int,
         shared: frozenset[str],
-        gradients: tuple[frozenset[Part], frozenset[Part]] | None,
+        gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
         device: int,
     ) -> CudaKernel:
         """The kernel of a component whose node is resident.
@@ -160,7 +170,8 @@ class GpuProgram:
             number: of the component.
             rows: how many sequences a program takes.
             shared: inputs that are one for all members.
-            gradients: in the backward pass, the parts that gather gradients and those for which some lie in memory.
+            gradients: in the backward pass, the parts that gather gradients, those for which some lie in memory at all
+                times, and those for which some of the final state do.
             device: where it is to run.
         """
         key = ("resident", number, rows, shared, gradients, device)
@@ -177,7 +188,7 @@ class GpuProgram:
         number: int,
         rows: int,
         shared: frozenset[str],
-        gradients: tuple[frozenset[Part], frozenset[Part]] | None,
+        gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
     ) -> KernelText:
         """Its text; arguments as above."""
         component = self.plan.components[number]

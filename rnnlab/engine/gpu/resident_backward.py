@@ -10,40 +10,56 @@ from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.resident import SUM, Layout, Reader, ResidentWriter
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.gpu.spread_backward import passed_by
-from rnnlab.engine.nodes import Pairs, Part, runs
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, runs
+
+
+def kept_parts(code: NodeCode) -> list[str]:
+    """Parts of the last state whose gradients stay in registers: multiplied by the matrix, or passed as they are."""
+    own = [each.part for each in passed_by(code) if each.edge.source == code.key]
+    return list(dict.fromkeys((code.internal[0].part[1], *own)))
 
 
 def resident_backward(
-    writer: ResidentWriter, wanted: frozenset[Part], given: frozenset[Part], readers: Sequence[Reader]
+    writer: ResidentWriter,
+    wanted: frozenset[Part],
+    given: frozenset[Part],
+    final: frozenset[Part],
+    readers: Sequence[Reader],
 ) -> KernelText:
     """The kernel of a component of one node.
 
     Args:
         writer: gathers the text.
         wanted: parts that gather gradients.
-        given: those for which gradients lie in memory.
+        given: those for which gradients lie in memory, at all times.
+        final: those for which gradients of the final state do.
         readers: read-outs whose products are made here.
     """
-    return _Backward(writer, wanted, given, readers).write()
+    return _Backward(writer, wanted, given, final, readers).write()
 
 
 class _Backward:
     def __init__(
-        self, writer: ResidentWriter, wanted: frozenset[Part], given: frozenset[Part], readers: Sequence[Reader]
+        self,
+        writer: ResidentWriter,
+        wanted: frozenset[Part],
+        given: frozenset[Part],
+        final: frozenset[Part],
+        readers: Sequence[Reader],
     ) -> None:
         self.writer, self.code, self.width = writer, writer.code, writer.width
-        self.wanted, self.given, self.readers = wanted, given, readers
+        self.wanted, self.given, self.final, self.readers = wanted, given, final, readers
         self.layout = Layout(self.code, writer.arithmetic, writer.num_rows, backward=True, readers=readers)
         self.passed = passed_by(self.code)
-        # the parts of the last state whose gradients stay in registers: multiplied by the matrix, or passed as they are
-        own = [each.part for each in self.passed if each.edge.source == self.code.key]
-        self.kept = list(dict.fromkeys((writer.product.part[1], *own)))
+        self.kept = kept_parts(self.code)
 
     def write(self) -> KernelText:
         writer, program = self.writer, self.code.program
         self._keep_matrices()
         for part in self.kept:
             writer.add(f"float {self._change(part)}[M][N][4] = {{}};")
+        with writer.block(""):
+            self._load_final()
         with writer.block("for (int position = 0; position < T; ++position)"):
             writer.add(f"const int time = {'T - 1 - position' if writer.step == 1 else 'position'};")
             next_time = f"time - {writer.step}"
@@ -58,6 +74,15 @@ class _Backward:
         if writer.step == 1:  # where time runs backward the last gradient is that of zeros after the sequence
             self._store_before()
         return writer.text()
+
+    def _load_final(self) -> None:
+        """Begin with the gradients of the final state."""
+        writer, name = self.writer, self.code.key[0]
+        for number, part in enumerate(part for part in self.kept if (name, part) in self.final):
+            rows = writer.rows("dfinal", (name, part), "float", "member", self.width)
+            text = writer.fetch(f"final{number}", rows)
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{self._last(part)} = {text};")
 
     def _change(self, part: str) -> str:
         return f"change{self.code.parts.index(part)}"

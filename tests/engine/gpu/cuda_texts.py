@@ -71,7 +71,7 @@ def _spread(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> 
     tilings = made.tilings(number, sizes, gpu.num_processors)
     if isinstance(tilings, str):
         return []
-    passes = zip(tilings, (None, gradients_of(made)), strict=True)
+    passes = zip(tilings, (None, gradients_of(made)[:2]), strict=True)
     return [_text_of(made.spread_kernel(number, tiling, frozenset(), each, 0)) for tiling, each in passes]
 
 
@@ -83,10 +83,10 @@ def _resident(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -
     return [_text_of(made.resident_kernel(number, rows, frozenset(), each, 0)) for each in passes]
 
 
-def gradients_of(made: GpuProgram) -> tuple[frozenset[Part], frozenset[Part]]:
-    """All parts gather gradients, and all have some in memory."""
+def gradients_of(made: GpuProgram) -> tuple[frozenset[Part], frozenset[Part], frozenset[Part]]:
+    """All parts gather gradients, and all have some in memory, at all times and of the final state."""
     parts = frozenset(part for part in made.state if part[0] not in made.tokens)
-    return parts, parts
+    return parts, parts, parts
 
 
 def _text_of(kernel: CudaKernel) -> CudaText:

@@ -1,0 +1,54 @@
+"""The outputs of the last step from the final state: who asks for no others need not compute them at every step."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rnnlab.engine.nodes import Part
+from rnnlab.engine.plan import Plan
+
+
+class ReadOut(NamedTuple):
+    """How an output follows from the state: a sum of products with parts of it, and a bias."""
+
+    name: str
+    terms: tuple[tuple[Part, str], ...]  # a part of the state, and the matrix that multiplies it
+    bias: str
+
+
+def read_outs(plan: Plan) -> tuple[ReadOut, ...] | None:
+    """How all outputs of the last step follow from the final state; None where they need more than that.
+
+    They do where outputs read nothing but present values that are also read at a later step, and nobody reads them.
+    """
+    architecture = plan.architecture
+    outputs = [node for node in architecture.nodes if node.kind == "output"]
+    if architecture.period > 1 or any(edge.source in {node.key for node in outputs} for edge in architecture.edges):
+        return None
+    found: list[ReadOut] = []
+    for node in outputs:
+        terms: list[tuple[Part, str]] = []
+        for edge in architecture.incoming(node.key):
+            part = (edge.source[0], edge.port or "")
+            is_hidden = architecture.by_key[edge.source].kind == "hidden"
+            if edge.transform != "dense" or edge.delay or not is_hidden or not plan.histories.get(part):
+                return None
+            terms.append((part, edge.weights or architecture.edge_label(edge)))
+        found.append(ReadOut(node.name, tuple(terms), node.bias or f"{architecture.label(node.key)} bias"))
+    return tuple(found)
+
+
+def last_outputs(
+    found: Sequence[ReadOut], parameters: Mapping[str, Tensor], state: Mapping[Part, Tensor]
+) -> dict[str, Tensor]:
+    """The outputs of the last step by name, [P, B, 1, M], from the parts of the final state, [P, B, K, N]."""
+    outputs: dict[str, Tensor] = {}
+    for name, terms, bias in found:
+        total = parameters[bias][:, None]
+        for part, matrix in terms:
+            total = torch.baddbmm(total, state[part][:, :, -1], parameters[matrix])
+        size = next(iter(state.values())).shape[:2]
+        outputs[name] = total.expand(*size, -1)[:, :, None]
+    return outputs

@@ -1,0 +1,104 @@
+"""The output of the last step alone is that of the whole sequence, gradients included.
+
+On a GPU it follows from the final state where that holds all it needs; Triton's interpreter stands in for one where it
+is asked for, as `make test` does.
+"""
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rnnlab import Architecture, Model, ModelError, architecture
+from rnnlab.engine.plan import plan
+from rnnlab.engine.read_out import read_outs
+from tests.engine.gpu.checks import DEVICE, IS_INTERPRETED
+from tests.engine.networks import MIXED, catalogue
+from tests.engine.strategies import architectures
+
+NETWORKS = catalogue(units=3)
+HAS_GPU = find_spec("triton") is not None and (IS_INTERPRETED or torch.cuda.is_available())
+PATHS = ("gpu",) if HAS_GPU else ("reference", "cpu")
+SOME = list(NETWORKS)[:: 24 if IS_INTERPRETED else 3]
+
+
+def results(
+    network: Architecture, num_steps: int, *, path: str, only_last: bool, steps_before: int
+) -> list[torch.Tensor]:
+    """The last output, the state, and all gradients of a loss of both."""
+    generator = torch.Generator().manual_seed(0)
+    device = DEVICE if path == "gpu" else "cpu"
+    dtype = torch.float32 if path == "gpu" else torch.float64
+    model = Model(network, generator=generator, population=3, nonlinearity=MIXED, path=path)
+    with torch.no_grad():  # biases and initial states start at zero
+        for array in model.arrays.values():
+            array.add_(torch.randn(array.shape, generator=generator) * 0.3)
+    model = model.to(device, dtype)
+    inputs = {
+        node.name: torch.randint(node.units, (3, 2, steps_before + num_steps), generator=generator)
+        if node.encoding == "tokens"
+        else torch.randn(3, 2, steps_before + num_steps, node.units, generator=generator)
+        for node in network.nodes
+        if node.kind == "input"
+    }
+    inputs = {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
+    state = model({name: value[:, :, :steps_before] for name, value in inputs.items()})[1] if steps_before else None
+    given = {name: value[:, :, steps_before:].clone() for name, value in inputs.items()}
+    floats = [value.requires_grad_() for value in given.values() if value.is_floating_point()]
+    y, after = model(given, state, only_last=only_last)
+    assert y.shape[2] == (1 if only_last else num_steps)
+    parts = [value for value in after.values.values() if value.is_floating_point()]
+    loss = y[:, :, -1].square().sum() + sum((value.cos().sum() for value in parts), start=y.new_zeros(()))
+    loss.backward()
+    gradients = [
+        each.grad if each.grad is not None else torch.zeros_like(each) for each in (*model.parameters(), *floats)
+    ]
+    return [value.detach().cpu().double() for value in (y[:, :, -1], *parts, *gradients)]
+
+
+def check(network: Architecture, num_steps: int, steps_before: int = 0) -> None:
+    """Every path that runs here against all outputs by the reference in float64."""
+    wanted = results(network, num_steps, path="reference", only_last=False, steps_before=steps_before)
+    for path in PATHS:
+        found = results(network, num_steps, path=path, only_last=True, steps_before=steps_before)
+        tolerance = {"rtol": 2e-4, "atol": 2e-5} if path == "gpu" else {"rtol": 1e-9, "atol": 1e-9}
+        torch.testing.assert_close(found, wanted, **tolerance)
+
+
+@pytest.mark.parametrize("label", SOME)
+def test_catalogue_agrees(label: str) -> None:
+    check(NETWORKS[label], 5, 2)
+
+
+@settings(max_examples=5 if IS_INTERPRETED else 50)
+@given(architectures(smooth=True, can_stream=True), st.integers(1, 6))
+def test_random_networks_agree(network: Architecture, num_steps: int) -> None:
+    check(network, num_steps)
+
+
+def test_what_follows_from_the_final_state() -> None:
+    found = {
+        name: read_outs(plan(architecture(name, input_size=2, output_size=3, units=4))) for name in ("td:lstm", "do")
+    }
+    assert found["do"] is None  # its output layer is read by nobody later
+    (only,) = found["td:lstm"] or ()
+    assert (only.name, only.terms, only.bias) == ("y", ((("h2", "h"), "h2->y[0]"),), "y bias")
+
+
+def test_a_state_can_be_continued_after() -> None:
+    network = architecture("mongia-d:lstm", input_size=2, output_size=1, units=3)
+    model = Model(network, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(2, 5, 2)
+    whole, _ = model(x)
+    _, state = model(x[:, :3], only_last=True)
+    torch.testing.assert_close(model(x[:, 3:], state)[0], whole[:, 3:])
+
+
+def test_sequences_of_different_lengths_are_refused() -> None:
+    model = Model(
+        architecture("tanh", input_size=2, output_size=1, units=3), generator=torch.Generator().manual_seed(0)
+    )
+    with pytest.raises(ModelError, match="leave out only_last"):
+        model(torch.randn(2, 5, 2), lengths=torch.tensor([3, 5]), only_last=True)
