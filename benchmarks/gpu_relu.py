@@ -22,7 +22,7 @@ NETWORKS = (
     *("mongia-d:lstm", "stack-2:intersection"),
 )
 MEMBERS, STEPS, UNITS = 3, 4, 5
-CANDIDATES, CHOSEN = 2048, 16
+CANDIDATES, CHOSEN = 8192, 16
 MARGIN = 0.04  # twice what a state may be off in bf16
 
 
