@@ -1,17 +1,22 @@
 """Scores on a split, for all members at once."""
 
+import math
 from itertools import islice
 
 import torch
 from torch import Tensor
 
+from rnnlab.engine.memory import training_memory
 from rnnlab.engine.model import Model
 from rnnlab.engine.state import State
 from rnnlab.tasks.task import AbstractTask, Split, Tally
 
+MOST_SEQUENCES = 1024  # at once; enough to keep a GPU busy with a single network
+SHARE_OF_MEMORY = 0.05
+
 
 def evaluate(
-    model: Model, task: AbstractTask, split: Split, batch_size: int, *, num_batches: int | None = None
+    model: Model, task: AbstractTask, split: Split, batch_size: int, *, num_sequences: int | None = None
 ) -> dict[str, list[float]]:
     """The scores of a model on a split by name, one number for each member.
 
@@ -19,13 +24,15 @@ def evaluate(
         model: one network or a population.
         task: what it is judged on.
         split: `train`, `validation` or `test`.
-        batch_size: how many sequences run at once; of a stream, how many texts run side by side.
-        num_batches: after how many to stop; left out, all count.
+        batch_size: how many sequences a training batch has; of a stream, how many texts run side by side.
+        num_sequences: how many must be looked at before it may stop; left out, all.
     """
     device = next(iter(model.arrays.values())).device
     tally, carried = Tally.empty(), None
+    at_once = sequences_at_once(model, task, batch_size)
+    num_batches = None if num_sequences is None else math.ceil(num_sequences / at_once)
     with torch.no_grad():
-        for batch in islice(task.batches(split, batch_size, device=device), num_batches):
+        for batch in islice(task.batches(split, at_once, device=device), num_batches):
             state: State | None = carried if batch.continues else None
             outputs, carried = model(batch.inputs, state, batch.lengths, only_last=task.only_last)
             tally = tally + task.tally(outputs, batch)
@@ -34,3 +41,17 @@ def evaluate(
 
 def _listed(values: Tensor, population: int) -> list[float]:
     return values.double().expand(population).tolist()
+
+
+def sequences_at_once(model: Model, task: AbstractTask, batch_size: int) -> int:
+    """How many sequences to run at once where nothing is learned from them: as many as in training, or more on a GPU.
+
+    There a few sequences of a small network take as long as many: 10,000 images pixel by pixel, 50 at once, took as
+    long as a hundred training steps. Texts of a stream stay as many, since their number says where each begins.
+    """
+    device = next(iter(model.arrays.values())).device
+    if device.type != "cuda" or task.feed == "stream":
+        return batch_size
+    room = SHARE_OF_MEMORY * torch.cuda.get_device_properties(device).total_memory
+    each = training_memory(model.plan, population=model.population or 1, batch=1, steps=task.num_steps).total
+    return max(batch_size, min(MOST_SEQUENCES, int(room / each)))

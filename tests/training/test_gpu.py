@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from rnnlab import Hyperparameters, Run, task, train
+from rnnlab.training import evaluation
+from rnnlab.training.evaluation import evaluate, sequences_at_once
 from tests.training.small import adding, assert_same_run, mixed, network, quick
 from tests.training.streams import Letters
 
@@ -41,6 +43,16 @@ def test_member_equals_itself_alone() -> None:
         alone = train(network(problem), problem, member, device="cuda")
         assert losses(together)[number] == pytest.approx(losses(alone)[0], rel=1e-3)
         assert together.members[number].outcome == alone.members[0].outcome
+
+
+def test_scores_are_those_of_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = adding()
+    model = train(network(problem), problem, members(), device="cuda").model
+    assert sequences_at_once(model, problem, 8) == 1024
+    assert sequences_at_once(model, Letters(), 8) == 8
+    many = evaluate(model, problem, "test", 8)["mse"]
+    monkeypatch.setattr(evaluation, "sequences_at_once", lambda model, task, batch_size: batch_size)
+    assert evaluate(model, problem, "test", 8)["mse"] == pytest.approx(many, rel=1e-5, nan_ok=True)
 
 
 def test_compaction_and_streams_run() -> None:

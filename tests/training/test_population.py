@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from rnnlab import AbstractTask, Architecture, Hyperparameters, TrainingError, architecture, evaluate, task, train
+from rnnlab.training import evaluation
 from rnnlab.training.events import Compacted, Evaluated, Event, Finished, MemberFinished, Started, Stepped
 from rnnlab.training.loop import train_together, training
 from rnnlab.training.numbers import Layout
@@ -144,6 +145,17 @@ def test_model_holds_the_numbers_that_were_best_on_validation() -> None:
     assert [member.validation["mse"] for member in run.members] == scores
     assert [min(member.curve.scores["mse"]) for member in run.members] == scores
     assert [member.test["mse"] for member in run.members] == evaluate(run.model, problem, "test", 8)["mse"]
+
+
+def test_scores_do_not_depend_on_how_many_sequences_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = adding()
+    model = train(network(problem), problem, mixed()).model
+    few = evaluate(model, problem, "test", 3)["mse"]
+    first = evaluate(model, problem, "test", 3, num_sequences=7)["mse"]
+    monkeypatch.setattr(evaluation, "sequences_at_once", lambda model, task, batch_size: 3 * batch_size)
+    assert evaluate(model, problem, "test", 3)["mse"] == pytest.approx(few, rel=1e-6)
+    assert evaluate(model, problem, "test", 3, num_sequences=7)["mse"] == pytest.approx(first, rel=1e-6)  # nine of them
+    assert first != pytest.approx(few, rel=1e-6)
 
 
 def test_one_network_has_no_population_axis() -> None:

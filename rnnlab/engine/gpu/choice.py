@@ -7,11 +7,18 @@ import torch
 
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.gpu.launch import processors
+from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.program import GpuProgram, is_interpreted
 from rnnlab.engine.gpu.spread import Tiling
-from rnnlab.engine.nodes import choices
+from rnnlab.engine.nodes import Product, choices
 from rnnlab.engine.plan import plan
 from rnnlab.errors import ModelError
+
+# Microseconds that a program which runs a network alone takes for a moment of a component, forward and backward; and
+# for 10,000 numbers of its matrices, on the chip or read anew. Fitted to ten timings on an H200 in bf16, 60 to 128
+# units, within 10 in 100 on average (benchmarks/NOTES.md). They are of whole training steps, which take spread networks
+# of such widths 1.2 to 1.7 times as long as the cost model of `spread.py` says of their kernels.
+_COMPONENT, _ON_CHIP, _READ, _WHOLE_STEP = 1.3, 0.67, 2.7, 1.3
 
 
 class Choice(NamedTuple):
@@ -50,15 +57,44 @@ def choose(
         return Choice(population, "a program for each member, asked for")
     spread = gpu_program(architecture, nonlinearity, precision, is_spread=True, has_outputs=has_outputs)
     found = spread_reason(spread, sizes, device)
-    if isinstance(found, Tilings):
-        return Choice(spread, str(found))
-    if kernels == "spread":
+    if kernels == "spread" and isinstance(found, str):
         raise ModelError(f"the network cannot be spread over the GPU: {found}")
-    return Choice(population, f"a program for each member: {found}")
+    if isinstance(found, str):
+        return Choice(population, f"a program for each member: {found}")
+    alone, together = microseconds_alone(population), _WHOLE_STEP * found.microseconds
+    if kernels == "auto" and alone is not None and alone <= together:
+        reason = f"about {alone:.1f} us a slot and back, and {together:.1f} if it were spread"
+        return Choice(population, f"a program for each member: {reason}")
+    return Choice(spread, str(found))
+
+
+def microseconds_alone(program: GpuProgram) -> float | None:
+    """What a moment takes where each member has a program to itself, both passes; None where nobody measured it."""
+    if program.precision != "bf16":
+        return None
+    found = 0.0
+    for number, component in enumerate(program.plan.components):
+        if not component.is_hoisted:
+            products = [product for code in program.codes_of(component) for product in code.internal]
+            if any(product.reset_pairs for product in products):
+                return None
+            size = sum(_size(program, product) for product in products)
+            found += _COMPONENT + size / 10_000 * (_ON_CHIP if program.is_resident(number) else _READ)
+    return found
+
+
+def _size(program: GpuProgram, product: Product) -> int:
+    """How many numbers a matrix has as it lies in memory."""
+    return product.num_gates * padded(program.codes[product.edge.target].units) * program.widths[product.part]
 
 
 class Tilings(tuple[Tiling, ...]):
     """How the components of a spread network are cut up, each forward and backward."""
+
+    @property
+    def microseconds(self) -> float:
+        """What a moment takes, both passes."""
+        return sum(each.microseconds for each in self)
 
     def __str__(self) -> str:
         names = ("forward", "backward") * (len(self) // 2)

@@ -82,6 +82,35 @@ def test_one_large_network_is_spread_and_a_population_is_not(choose_on_h200: Cho
     assert "does not fit into 132 multiprocessors at once" in population.reason
 
 
+@pytest.mark.parametrize(
+    ("name", "units", "members", "is_spread"),
+    [
+        # whole training steps on an H200, a program for each member and spread, ms (benchmarks/NOTES.md)
+        ("sh:tanh", 90, 4, False),  # 1.50, 3.30
+        ("skip-21:tanh", 64, 4, False),  # 2.74, 3.27
+        ("skip-21:tanh", 64, 40, False),  # 3.70, 4.97
+        ("st:tanh", 60, 4, False),  # 2.74, 3.35
+        ("sh:lstm", 90, 5, False),  # 3.43, 3.95
+        ("sh:lstm", 128, 9, False),  # 2.29, 3.06
+        ("skip-9:lstm", 64, 5, True),  # 8.00, 3.84
+        ("skip-9:lstm", 64, 28, True),  # 9.27, 6.19
+        ("skip-30:lstm", 90, 9, True),  # 9.48, 2.82
+    ],
+)
+def test_what_was_faster_is_chosen(
+    choose_on_h200: Chosen, name: str, units: int, members: int, is_spread: bool
+) -> None:
+    network = architecture(name, input_size=1, output_size=10, units=units)
+    assert choose_on_h200(network, "auto", members, 50).program.is_spread is is_spread
+
+
+def test_a_cell_of_two_products_and_other_precisions_were_not_timed(choose_on_h200: Chosen) -> None:
+    assert choose_on_h200(
+        architecture("sh:gru", input_size=1, output_size=10, units=32), "auto", 4, 50
+    ).program.is_spread
+    assert choose_on_h200(NETWORK, "auto", 4, 50, "tf32").program.is_spread
+
+
 def test_reason_says_how_a_network_is_cut_up(choose_on_h200: Chosen) -> None:
     found = choose_on_h200(LARGE, "spread", 1, 64)
     (number,) = (number for number, each in enumerate(found.program.plan.components) if not each.is_hoisted)
