@@ -75,7 +75,12 @@ def run_command(
 @study_app.command("resume")
 def resume_command(
     context: typer.Context,
-    name: StudyName,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE", help="A study, or the file of a record, which is put into the store first."
+        ),
+    ],
     store: StorePlace = "rnnlab.db",
     device: Device = "cpu",
     workers: Workers = 1,
@@ -88,7 +93,7 @@ def resume_command(
     grace: Grace = 60.0,
     as_json: AsJsonLines = False,
 ) -> None:
-    """Go on with a study that is in the store; its specification is there too."""
+    """Go on with a study that is in the store, or with the record of one; its specification is there too."""
     from rnnlab.studies.run import resume_study
 
     options = {"device": device, "population": population, "checkpoints": checkpoints, "save_every": save_every}

@@ -154,10 +154,15 @@ def load_record(name: str | Path, store: Store | str | Path = DEFAULT) -> StudyR
     Raises:
         TuningError: there is no such study, or file.
     """
-    if str(name).endswith((".json", ".json.gz")):
+    if is_record_file(name):
         return _from_file(Path(name))
     with opened(store) as place:
         return _from_store(str(name), place)
+
+
+def is_record_file(name: str | Path) -> bool:
+    """Whether that is the name of a file, not of a study."""
+    return str(name).endswith((".json", ".json.gz"))
 
 
 def _from_file(path: Path) -> StudyRecord:

@@ -12,8 +12,9 @@ from rnnlab.studies.finding import find_spec, is_file, shipped_specs
 from rnnlab.studies.keys import whole
 from rnnlab.studies.processes import work_in_processes
 from rnnlab.studies.ray_workers import work_on_ray
-from rnnlab.studies.records import StudyRecord, load_record
+from rnnlab.studies.records import StudyRecord, is_record_file, load_record
 from rnnlab.studies.repeats import check_may_grow
+from rnnlab.studies.restoring import restore_study
 from rnnlab.studies.specification import StudySpec
 from rnnlab.studies.stages import work_on_stages
 from rnnlab.studies.stored import StoredSpec, is_there, keep_spec, opened
@@ -123,16 +124,18 @@ def resume_study(
     cpus_per_worker: int = 1,
     **options: Unpack[WorkOptions],
 ) -> StudyRecord:
-    """Go on with a study that is in the store.
+    """Go on with a study that is in the store, or with the record of one, which is put there.
 
     Args:
-        name: of the study.
+        name: of the study, or a file that `StudyRecord.save` wrote (what ends in .json or .json.gz).
         store, workers, ray, cpus_per_worker, options: as in `run_study`.
 
     Raises:
         TuningError: there is no such study, or the store cannot be used.
     """
     how = _work(workers, options)
+    if is_record_file(name):
+        name = _restored(name, store)
     if ray is not None:
         count = None if workers == 1 else workers
         work_on_ray(name, store, how, address=ray, num_workers=count, cpus_per_worker=cpus_per_worker)
@@ -141,6 +144,16 @@ def resume_study(
     else:
         _work_here(name, store, how)
     return load_record(name, store)
+
+
+def _restored(file: str, store: str | Path) -> str:
+    """The name of the study whose record was put into the store."""
+    record, place = load_record(file), Store(store)
+    try:
+        restore_study(record, place)
+    finally:
+        place.close()
+    return record.name
 
 
 def _work(workers: int, options: WorkOptions) -> Work:

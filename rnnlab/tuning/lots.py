@@ -86,7 +86,9 @@ class Lots:
             rows = connection.execute(LOTS.select().where(LOTS.c.study == self._study).order_by(*order)).mappings()
             return [_lot(row) for row in rows]
 
-    def claim(self, arm: str, earlier: Sequence[Lot], points: Sequence[Point], owner: str) -> Lot | None:
+    def claim(
+        self, arm: str, earlier: Sequence[Lot], points: Sequence[Point], owner: str, *, seconds: float = 0.0
+    ) -> Lot | None:
         """The next lot of an arm with these points; None if somebody else has taken it since `earlier` was read.
 
         Args:
@@ -94,6 +96,7 @@ class Lots:
             earlier: all its lots so far.
             points: of the new trials.
             owner: who will train them.
+            seconds: how long somebody has worked on them in another store.
         """
         row = {
             "study": self._study,
@@ -107,7 +110,7 @@ class Lots:
             "num_lost": 0,
             "claimed": self._store.now,
             "heartbeat": self._store.now,
-            "seconds": 0.0,
+            "seconds": seconds,
         }
         is_ours = self._store.insert(LOTS.insert().values(**row))
         return self._read(arm, len(earlier)) if is_ours else None

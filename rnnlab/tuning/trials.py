@@ -132,6 +132,14 @@ class Trials:
                 with self._store.errors():
                     self._store.optuna.create_new_trial(self._study_id, self._template(lot, number, point, setting))
 
+    def restore(self, lot: Lot, trials: Sequence[Trial]) -> None:
+        """Write down the trials of a lot as they were in another store; those that have not ended, as running."""
+        for trial in trials:
+            setting = Setting(trial.hyperparameters, trial.arguments)
+            made = self._template(lot, trial.number, trial.point, setting, trial if trial.has_ended else None)
+            with self._store.errors():
+                self._store.optuna.create_new_trial(self._study_id, made)
+
     def ended(self, lot: Lot) -> dict[int, Trial]:
         """Those trials of a lot that have a result, by number."""
         return {trial.number: trial for trial in self.all() if trial.number in lot.numbers and trial.has_ended}
@@ -180,7 +188,10 @@ class Trials:
             found.setdefault(trial.user_attrs["number"], trial)
         return found
 
-    def _template(self, lot: Lot, number: int, point: Point, setting: Setting) -> FrozenTrial:
+    def _template(
+        self, lot: Lot, number: int, point: Point, setting: Setting, ended: Trial | None = None
+    ) -> FrozenTrial:
+        """A trial that begins, or that has ended elsewhere."""
         distributions = self._arm.space.distributions()
         attributes = {
             "number": number,
@@ -190,12 +201,31 @@ class Trials:
             "arguments": dict(setting.arguments),
             "num_parameters": self._arm.architecture.num_parameters(),
         }
+        end: dict[str, Any] = {"state": TrialState.RUNNING} if ended is None else self._end_of(ended)
         return create_trial(
-            state=TrialState.RUNNING,
             params=dict(point),
             distributions={name: distributions[name] for name in point},
-            user_attrs=attributes,
+            user_attrs=attributes | end.pop("user_attrs", {}),
+            **end,
         )
+
+    def _end_of(self, trial: Trial) -> dict[str, Any]:
+        """What `_write` writes, of a trial that was read."""
+        attributes = {
+            "scores": {split: dict(scores) for split, scores in trial.scores.items()},
+            "result": {name: getattr(trial, name) for name in _RESULT},
+            "run": dict(trial.run),
+            "curve": dict(trial.curve),
+        }
+        if trial.state == "infeasible":
+            return {"state": TrialState.PRUNED, "user_attrs": attributes}
+        scores = [math.nan if value is None else value for value in trial.curve["scores"][self._arm.score.name]]
+        return {
+            "state": TrialState.COMPLETE,
+            "value": trial.value,
+            "intermediate_values": dict(_thinned(trial.curve["steps"], scores)),
+            "user_attrs": attributes,
+        }
 
     def _write(self, trial_id: int, outcome: Outcome) -> None:
         """Everything, and the state last: a trial that has a state has a whole record."""
