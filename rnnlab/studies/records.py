@@ -14,6 +14,7 @@ from rnnlab.studies.specification import StudySpec
 from rnnlab.studies.stored import opened, read_spec
 from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.binding import bind
+from rnnlab.tuning.sittings import Sitting, sittings
 from rnnlab.tuning.store import DEFAULT, Store
 from rnnlab.tuning.trials import Trial, Trials
 from rnnlab.tuning.tune import best_trial
@@ -91,12 +92,14 @@ class StudyRecord:
         store: where it is, or was.
         spec: what it was made from; None if it was made by `tune`.
         arms: what came of each.
+        sittings: when workers worked on it, and for how long; those on the best settings over seeds too.
     """
 
     name: str
     store: str
     spec: StudySpec | None
     arms: tuple[ArmRecord, ...]
+    sittings: tuple[Sitting, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -118,6 +121,7 @@ class StudyRecord:
             "name": self.name,
             "store": self.store,
             "spec": None if self.spec is None else self.spec.to_json(),
+            "sittings": [each.to_json() for each in self.sittings],
             "arms": [each.to_json(max_points) for each in self.arms],
         }
 
@@ -130,7 +134,8 @@ class StudyRecord:
             raise TuningError(f"it is a record of version {values['record']}, this rnnlab reads version {VERSION}")
         spec = None if values["spec"] is None else StudySpec.from_json(values["spec"])
         arms = tuple(ArmRecord.from_json(each) for each in values["arms"])
-        return cls(name=values["name"], store=values["store"], spec=spec, arms=arms)
+        found = tuple(Sitting(**each) for each in values["sittings"])
+        return cls(name=values["name"], store=values["store"], spec=spec, arms=arms, sittings=found)
 
     def save(self, path: str | Path, *, max_points: int = MOST_POINTS) -> None:
         """Write a JSON file; one whose name ends in .gz is compressed."""
@@ -188,7 +193,13 @@ def _from_store(name: str, store: Store) -> StudyRecord:
         )
         for arm in arms
     )
-    return StudyRecord(name=name, store=store.place, spec=stored.spec if stored else None, arms=found)
+    return StudyRecord(
+        name=name,
+        store=store.place,
+        spec=stored.spec if stored else None,
+        arms=found,
+        sittings=sittings(store, name) + sittings(store, repeats_name(name)),
+    )
 
 
 def _repeated(name: str, store: Store) -> tuple[Arm, ...]:

@@ -8,6 +8,7 @@ from rnnlab.studies.repeats import repeats_name
 from rnnlab.studies.stored import StoredSpec, keep_spec
 from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.lots import Lots
+from rnnlab.tuning.sittings import add_sitting
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Trial, Trials
 
@@ -37,6 +38,8 @@ def restore_study(record: StudyRecord, store: Store) -> None:
         store.add_study(second, [arm for arm, _ in repeated])
     for arm, trials in repeated:
         _restore_arm(store, second, arm, trials)
+    for sitting in record.sittings:
+        add_sitting(store, sitting)
 
 
 def _restore_arm(store: Store, study: str, arm: Arm, trials: Sequence[Trial]) -> None:

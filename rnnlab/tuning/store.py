@@ -1,8 +1,8 @@
-"""Where studies are kept: Optuna's tables in a SQLite file or on a PostgreSQL server, and two tables beside them.
+"""Where studies are kept: Optuna's tables in a SQLite file or on a PostgreSQL server, and a few tables beside them.
 
 Optuna's tables hold every trial, so that its dashboard and plots work on our studies; an arm of a study is one study of
-Optuna's, named STUDY/ARM. Beside them `rnnlab_studies` holds what each study is, and `rnnlab_lots` which trials were
-given to which worker (`lots.py`).
+Optuna's, named STUDY/ARM. Beside them `rnnlab_studies` holds what each study is, `rnnlab_lots` which trials were given
+to which worker (`lots.py`), and `rnnlab_sittings` how long workers worked (`sittings.py`).
 
 A SQLite file serves many processes of one machine; it is written ahead (WAL), so that readers do not wait for writers,
 and writers wait for one another. Several machines share a PostgreSQL server.
@@ -56,6 +56,16 @@ LOTS = Table(
     Column("heartbeat", Double, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("finished", Double),
+)
+SITTINGS = Table(
+    "rnnlab_sittings",
+    _TABLES,
+    Column("study", String(200), primary_key=True),
+    Column("worker", String(200), primary_key=True),
+    Column("device", String(200), nullable=False),
+    Column("ended", Double, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("num_trials", Integer, nullable=False),
 )
 
 

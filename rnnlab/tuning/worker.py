@@ -58,6 +58,7 @@ from rnnlab.tuning.lots import GRACE, Lot, Lots
 from rnnlab.tuning.populations import chunks, lot_size, population_size
 from rnnlab.tuning.samplers import AbstractSampler
 from rnnlab.tuning.scoring import training_scores
+from rnnlab.tuning.sittings import Sitting, add_sitting
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
 
@@ -136,7 +137,7 @@ class Worker:
         self._sizes = {arm.name: population_size(arm, self._device, how.population) for arm in arms}
         self._root = checkpoint_root(store, how.checkpoints)
         self._report = how.report or _nothing
-        self._num_recorded = 0
+        self._num_begun = self._num_recorded = 0
         self._running: list[_Running] = []
 
     def work(self) -> bool:
@@ -158,10 +159,26 @@ class Worker:
             for each in self._running:
                 each.steps.close()
         seconds = time.perf_counter() - started
+        self._write_down(seconds)
         self._report(
             WorkEnded(study=self._study, is_complete=is_complete, num_trials=self._num_recorded, seconds=seconds)
         )
         return is_complete
+
+    def _write_down(self, seconds: float) -> None:
+        """How long it worked, if it did."""
+        if self._num_begun:
+            add_sitting(
+                self._store,
+                Sitting(
+                    study=self._study,
+                    worker=self.name,
+                    device=self._device_name,
+                    ended=self._store.time(),
+                    seconds=seconds,
+                    num_trials=self._num_recorded,
+                ),
+            )
 
     def _take_up(self) -> None:
         """Lots that were handed back or lost, and new ones, as long as there is room on the device."""
@@ -169,6 +186,7 @@ class Worker:
             lot = self._taken_over() or self._claimed(self._room)
             if lot is None:
                 return
+            self._num_begun += len(lot.points)
             self._running.append(_Running(lot, self._train_lot(lot), own_stream(self._device)))
 
     @property
@@ -333,10 +351,9 @@ class Worker:
             self._tell_trial(arm, number, outcome)
 
     def _circumstances(self, lot: Lot, arm: Arm, path: str) -> dict[str, Any]:
-        is_gpu = self._device.type == "cuda"
         return {
             "path": path,
-            "device": torch.cuda.get_device_name(self._device) if is_gpu else str(self._device),
+            "device": self._device_name,
             "precision": arm.precision,
             "seed": arm.seed,
             "rnnlab": importlib.metadata.version("rnnlab"),
@@ -345,6 +362,11 @@ class Worker:
             "num_lost": lot.num_lost,
             "num_resumed": lot.generation,
         }
+
+    @property
+    def _device_name(self) -> str:
+        is_gpu = self._device.type == "cuda"
+        return torch.cuda.get_device_name(self._device) if is_gpu else str(self._device)
 
     def _tell_start(self) -> None:
         ended = {name: sum(each.has_ended for each in trials.all()) for name, trials in self._trials.items()}

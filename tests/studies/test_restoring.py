@@ -47,6 +47,8 @@ def test_restored_study_is_its_record(done: StudyRecord, tmp_path: Path) -> None
     found = put_back(done, tmp_path / "store.db")
     assert found.is_complete
     assert found.spec == done.spec
+    assert [each.study for each in found.sittings] == ["small", "small seeds"]
+    assert found.sittings == done.sittings
     for our, their in zip(found.arms, load_record(tmp_path / "record.json.gz").arms, strict=True):
         assert our == their
 
@@ -86,6 +88,8 @@ def test_seeds_that_were_not_trained_are(whole: StudyRecord, tmp_path: Path) -> 
     again = resume_study(whole.name, store=tmp_path / "store.db")
     assert results(again) == results(whole)
     assert again.is_complete
+    assert again.sittings[:2] == whole.sittings
+    assert [(each.study, each.num_trials) for each in again.sittings[2:]] == [("small seeds", 6)]
 
 
 def test_study_that_is_there_is_not_overwritten(whole: StudyRecord, tmp_path: Path) -> None:

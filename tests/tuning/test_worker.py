@@ -29,6 +29,7 @@ from rnnlab.tuning.observations import Observation
 from rnnlab.tuning.plain_samplers import RandomSampler
 from rnnlab.tuning.populations import chunks, lot_size, num_fitting, population_size
 from rnnlab.tuning.samplers import SAMPLERS
+from rnnlab.tuning.sittings import sittings
 from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.store import LOTS, Store
 from rnnlab.tuning.trials import Trial, Trials
@@ -48,6 +49,17 @@ def worked(store: Store, arms: list[Any], **how: Any) -> tuple[list[Trial], list
     store.add_study(STUDY, arms)
     assert work(store, STUDY, arms, Work(report=events.append, **how))
     return trials_of(store, arms), events
+
+
+def test_time_of_a_worker_is_written_down_once_it_has_worked(store: Store) -> None:
+    one = arm(num_trials=3)
+    _, events = worked(store, [one], population=3)
+    work(store, STUDY, [one], Work())  # finds nothing to do
+    (sitting,) = sittings(store, STUDY)
+    (ended,) = (event for event in events if isinstance(event, WorkEnded))
+    assert (sitting.study, sitting.device, sitting.num_trials) == (STUDY, "cpu", 3)
+    assert sitting.seconds == ended.seconds > 0
+    assert sitting.ended == pytest.approx(store.time(), abs=60)
 
 
 def test_trial_is_what_training_alone_gives(store: Store) -> None:
