@@ -39,9 +39,10 @@ lint: $(VENV)/installed ## ruff and pyright
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-docs: $(VENV)/installed ## draw the gallery and write the reference anew
+docs: $(VENV)/installed ## draw the gallery, write the reference and the pages of results anew
 	$(BIN)/python docs/make_gallery.py docs
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/make_reproduction.py
 
 bench: $(VENV)/installed ## time the measures, training steps and training on the CPU against their peers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'

@@ -16,6 +16,7 @@ from rnnlab.cli import main
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 import make_reference  # noqa: E402
+import make_reproduction  # noqa: E402
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -115,6 +116,21 @@ def test_recorded_speed_meets_its_goals() -> None:
 
 def test_reference_is_fresh() -> None:
     assert make_reference.reference() == make_reference.PAGE.read_text(), "run `make docs`"
+
+
+def test_page_of_the_papers_results_is_fresh() -> None:
+    assert make_reproduction.reproduction() == make_reproduction.PAGE.read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", make_reproduction.records())
+def test_results_come_from_the_machine_that_they_are_said_to(name: str) -> None:
+    """Every trial of a record was trained on the GPU, by kernels of ours, in a time that is known."""
+    record = make_reproduction.records()[name]
+    runs = [trial.run for each in record.arms for trial in (*each.trials, *each.repeats) if trial.has_ended]
+    assert {(run["device"], run["path"].partition(":")[0]) for run in runs} == {("NVIDIA H200", "gpu")}
+    assert sum(each.num_trials for each in record.sittings) == len(runs)
+    assert (make_reproduction.RESULTS / "reports" / f"{name}.html").exists()
+    assert all(each.study.startswith(f"{name}-gpu") for each in record.sittings)
 
 
 @pytest.mark.parametrize("kernels", ["gpu-spread", "gpu-population"])

@@ -1,0 +1,146 @@
+"""Makes docs/reproduction.md and results/reports/ from the records and the remarks in results/.
+
+python docs/make_reproduction.py             the page and all reports
+python docs/make_reproduction.py --page      the page alone
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from rnnlab import StudyRecord, load_record, write_report
+from rnnlab.report.paper_claims import CheckedClaim, check_claims
+from rnnlab.report.paper_tables import ours_and_theirs
+from rnnlab.report.paper_values import Beside, beside
+from rnnlab.studies.finding import find_spec, shipped_specs
+from rnnlab.studies.paper import Paper, read_paper
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reproduction.md"
+RESULTS = ROOT / "results"
+
+INTRODUCTION = """# What came of the papers' results
+
+The papers' experiments ([papers-experiments.md](papers-experiments.md)) at scale `gpu`, on one H200, in pieces. Every
+number here is computed from the records in [results/records](../results/records) by `docs/make_reproduction.py`; the
+remarks under each experiment are ours. A mean over seeds has half its 95 % interval beside it. What a claim says, and
+how it is checked, stands in the specification; comparisons are tested by Welch's test where several seeds were trained.
+"""
+
+
+@cache
+def records() -> dict[str, StudyRecord]:
+    """All records by the name of their specification, in the order of the specifications."""
+    found = {path.name.removesuffix(".json.gz"): load_record(path) for path in (RESULTS / "records").glob("*.json.gz")}
+    return {name: found[name] for name in shipped_specs() if name in found}
+
+
+def paper_of(name: str, record: StudyRecord) -> Paper:
+    """What the paper says, as it stands in the specification now: a record keeps the words of its day."""
+    assert record.spec is not None
+    paper = read_paper(find_spec(name, scale=record.spec.scale))
+    assert paper is not None, f"{name} is of no paper"
+    return paper
+
+
+def reproduction() -> str:
+    """The page."""
+    found = records()
+    lines = [INTRODUCTION, "## The experiments", "", *_overview(found), "", "## All claims", "", *_all_claims(found)]
+    for name, record in found.items():
+        lines += ["", *_experiment(name, record)]
+    return "\n".join(lines) + "\n"
+
+
+def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
+    yield "| experiment | of | trials | minutes on the GPU | state |"
+    yield "|---|---|---|---|---|"
+    total = 0.0
+    for name, record in found.items():
+        minutes = sum(each.seconds for each in record.sittings) / 60
+        total += minutes
+        trials = sum(trial.has_ended for each in record.arms for trial in (*each.trials, *each.repeats))
+        state = "complete" if record.is_complete else "not complete"
+        yield f"| [{name}](#{name}) | {paper_of(name, record).source} | {trials:,} | {minutes:.1f} | {state} |"
+    missing = ", ".join(f"`{name}`" for name in shipped_specs() if name not in found and _is_of_a_paper(name))
+    yield ""
+    yield f"{total:.0f} minutes in all. " + (f"Not run yet: {missing}." if missing else "")
+
+
+def _is_of_a_paper(name: str) -> bool:
+    return read_paper(find_spec(name, scale=None)) is not None
+
+
+def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
+    yield "| element | claim | measured | minutes | experiment |"
+    yield "|---|---|---|---|---|"
+    for name, record in found.items():
+        minutes = sum(each.seconds for each in record.sittings) / 60
+        for each in check_claims(record, paper_of(name, record)):
+            claim, place = each.claim, f"[{name}](#{name})"
+            yield f"| {claim.requirement} | {claim.text} | {_outcome(each)} | {minutes:.0f} | {place} |"
+
+
+def _outcome(each: CheckedClaim) -> str:
+    return f"**{each.outcome}**" if each.claim.can_be_checked else "see the figure and the remarks"
+
+
+def _experiment(name: str, record: StudyRecord) -> Iterator[str]:
+    paper = paper_of(name, record)
+    assert record.spec is not None
+    yield f"## {name}"
+    yield ""
+    yield f"{paper.source}: {record.spec.title}. [Report](../results/reports/{name}.html), "
+    yield f"[record](../results/records/{name}.json.gz). {_circumstances(record)}"
+    yield ""
+    yield f"    rnnlab study run {name} --scale {record.spec.scale} --device cuda"
+    if numbers := _numbers(beside(record, paper)):
+        yield ""
+        yield from numbers
+    notes = RESULTS / "notes" / f"{name}.md"
+    if notes.exists():
+        yield ""
+        yield notes.read_text().strip()
+
+
+def _circumstances(record: StudyRecord) -> str:
+    runs = [trial.run for each in record.arms for trial in (*each.trials, *each.repeats) if trial.has_ended]
+    machines = sorted({f"{run['device']}, torch {run['torch']}, {run['precision']}" for run in runs})
+    days = sorted({datetime.fromtimestamp(each.ended, UTC).date().isoformat() for each in record.sittings})
+    seeds = min((sum(trial.has_ended for trial in each.repeats) for each in record.arms), default=0)
+    words = f"best settings over {seeds} seeds" if seeds else "single runs, the best of tuning by validation"
+    return f"{'; '.join(machines)}; {', '.join(days)}; {words}."
+
+
+def _numbers(found: Sequence[Beside]) -> list[str]:
+    """Ours and the paper's, a row for each of the paper's rows."""
+    rows: dict[str, list[Beside]] = {}
+    for each in found:
+        if each.measured is not None:
+            rows.setdefault(
+                each.number.row or ", ".join(str(value) for (value,) in each.number.where.values()), []
+            ).append(each)
+    if not rows:
+        return []
+    lines = ["| | ours / the paper's |", "|---|---|"]
+    for row, cells in rows.items():
+        texts = [f"{each.number.column or each.number.quantity}: {ours_and_theirs(each)}" for each in cells]
+        lines.append(f"| {row} | {'; '.join(texts)} |")
+    return lines
+
+
+def main() -> None:
+    """Write the page, and unless told otherwise the reports."""
+    PAGE.write_text(reproduction())
+    if sys.argv[1:] == ["--page"]:
+        return
+    folder = RESULTS / "reports"
+    folder.mkdir(exist_ok=True)
+    for name in records():
+        write_report(RESULTS / "records" / f"{name}.json.gz", folder / f"{name}.html")
+
+
+if __name__ == "__main__":
+    main()
