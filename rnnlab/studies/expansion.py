@@ -1,7 +1,7 @@
 """From a specification to arms: every combination of tasks, architectures, cells, depths and sizes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rnnlab.tasks.registry import task as named_task
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.dimensions import AbstractDimension
 from rnnlab.tuning.plain_samplers import GridSampler
 from rnnlab.tuning.samplers import sampler
 from rnnlab.tuning.space import SearchSpace, load_space
@@ -104,19 +105,21 @@ def _name_parts(row: Mapping[str, Any], differing: set[str]) -> Iterator[str]:
         for key in row
         if key.startswith("task.") and key in differing
     )
-    yield _network_name(row)
+    yield network_name(row)
     for key in ("depth", "parameters", "units"):
         if key in row and (key in differing or key == "depth"):
-            yield f"{key} {_size(row[key])}"
+            yield f"{key} {size_words(row[key])}"
     if "label" in row:
         yield row["label"]
 
 
-def _size(size: int | Mapping[str, int]) -> str:
+def size_words(size: int | Mapping[str, int]) -> str:
+    """A size as it stands in a name; widths of single nodes one by one."""
     return " ".join(f"{node}={width}" for node, width in size.items()) if isinstance(size, Mapping) else str(size)
 
 
-def _network_name(row: Mapping[str, Any]) -> str:
+def network_name(row: Mapping[str, Any]) -> str:
+    """The part of an arm's name that says which network it has, from its labels."""
     written, cell = row["architecture"], row.get("cell")
     if "depth" in row or (cell and written == "sh"):
         return row["cell"]
@@ -153,6 +156,7 @@ def _arm(name: str, owner: Product, labels: Mapping[str, Any], folder: Path, sha
             seed=owner.seed,
             path=owner.path,
             precision=owner.precision,
+            population=owner.population,
         )
     except RnnlabError as error:
         message = str(error)
@@ -200,7 +204,22 @@ def _space(
         return SearchSpace(dimensions), {}
     base, fixed = _whole_space(owner.space["base"], network, task, folder)
     without = texts("space.without", owner.space.get("without", ()))
-    return SearchSpace((*(each for each in base if each.name not in without), *dimensions)), fixed
+    given = {name: value for name, value in owner.hyperparameters.items() if name in without}
+    left = (_once_given(each, given) for each in base if each.name not in without)
+    return SearchSpace((*(each for each in left if each is not None), *dimensions)), fixed
+
+
+def _once_given(dimension: AbstractDimension, given: Mapping[str, Any]) -> AbstractDimension | None:
+    """A dimension where others that it depends on have given values: always there, or never.
+
+    >>> from rnnlab.tuning.dimensions import Float
+    >>> momentum = Float("momentum", 0.5, 0.9, when={"optimiser": ("momentum", "adam")})
+    >>> _once_given(momentum, {"optimiser": "adam"}).when, _once_given(momentum, {"optimiser": "sgd"})
+    ({}, None)
+    """
+    if any(given[name] not in values for name, values in dimension.when.items() if name in given):
+        return None
+    return replace(dimension, when={name: values for name, values in dimension.when.items() if name not in given})
 
 
 def _check_without(owner: Product, arms: Sequence[Arm], folder: Path) -> None:

@@ -7,7 +7,7 @@ architectures, cells  names of the catalogue, or files; each with each cell
 depths, cells         in place of architectures: stacks of so many layers of each cell (C6)
 parameters | units    sizes, one or a list; `fit`, `count` and `initial` as in `architecture` (C8, Z53)
 space                 a paper's name, a file, or a table of dimensions; `base` and `without` change another space
-sampler, sampler_options, hyperparameters, seed, path, precision
+sampler, sampler_options, hyperparameters, seed, path, precision, population
 trials | budget       how many trials each arm has, or all together (C3)
 seeds                 over how many seeds the best setting of each arm is trained again (C73)
 arms                  a list of tables with any keys from task to trials, where one product does not do
@@ -35,7 +35,8 @@ _RIVALS = (("task", "tasks"), ("architectures", "depths"), ("parameters", "units
 _MERGED = ("hyperparameters", "sampler_options")
 _PRODUCT_KEYS = (
     *("task", "tasks", "architectures", "cells", "depths", "parameters", "units", "fit", "count", "initial"),
-    *("space", "sampler", "sampler_options", "hyperparameters", "seed", "path", "precision", "trials"),
+    *("space", "sampler", "sampler_options", "hyperparameters", "seed", "path", "precision", "population"),
+    "trials",
 )
 _KEYS = ("name", "title", "paper", *_PRODUCT_KEYS, "budget", "seeds", "arms", "scale")
 
@@ -58,6 +59,7 @@ class Product:
         trials: of each arm; None where a budget decides, or a grid has an end.
         seed: of suggestions, networks and batches.
         path, precision: as in `train`.
+        population: as in `Arm`.
     """
 
     label: str
@@ -78,6 +80,7 @@ class Product:
     seed: int
     path: str
     precision: str
+    population: int | None
 
 
 @dataclass(frozen=True)
@@ -297,6 +300,7 @@ def _product(where: str, values: Mapping[str, Any]) -> Product:
         seed=whole("seed", values.get("seed", 0), 0),
         path=_text("path", values.get("path", "auto")),
         precision=_text("precision", values.get("precision", "float32")),
+        population=whole("population", values["population"], 1) if "population" in values else None,
     )
 
 

@@ -39,6 +39,8 @@ class Arm:
         sampler_options: its options, by name.
         seed: of suggestions, networks and batches.
         path, precision: as in `train`.
+        population: how many networks are trained at once, and so how many points are suggested at a time; left out, as
+            many as the device likes. A sampler that learns from results learns more often from small populations.
     """
 
     name: str
@@ -52,11 +54,14 @@ class Arm:
     seed: int = 0
     path: str = "auto"
     precision: str = "float32"
+    population: int | None = None
 
     def __post_init__(self) -> None:
         check_name("an arm", self.name)
         require_whole("num_trials", self.num_trials, 1)
         require_whole("seed", self.seed, 0)
+        if self.population is not None:
+            require_whole("population", self.population, 1)
         for field_name, known in (("path", PATHS), ("precision", PRECISIONS)):
             if getattr(self, field_name) not in known:
                 raise TuningError(f"{field_name} is one of {', '.join(known)}, got {getattr(self, field_name)!r}")
@@ -109,6 +114,7 @@ class Arm:
             "seed": self.seed,
             "path": self.path,
             "precision": self.precision,
+            "population": self.population,
         }
         return json.loads(json.dumps(values))  # as it comes back from a store: lists for tuples
 

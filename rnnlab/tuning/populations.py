@@ -17,16 +17,22 @@ SHARE_OF_MEMORY = 0.6  # the rest is for what the estimate leaves out
 
 
 def population_size(arm: Arm, device: torch.device | str, population: int | None = None) -> int:
-    """How many networks of an arm keep a device busy.
+    """How many networks of an arm are trained at once.
 
     Args:
         arm: what is trained.
         device: where.
-        population: the answer, if somebody knows better.
+        population: the answer, if somebody knows better than arm and device.
     """
     if population is not None:
         require_whole("population", population, 1)
         return population
+    most = device_capacity(arm, device)
+    return most if arm.population is None else min(arm.population, most)
+
+
+def device_capacity(arm: Arm, device: torch.device | str) -> int:
+    """How many networks of an arm keep a device busy."""
     on = torch.device(device)
     if on.type != "cuda":
         return MEMBERS_PER_THREAD * torch.get_num_threads()

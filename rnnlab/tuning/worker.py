@@ -55,7 +55,7 @@ from rnnlab.tuning.events import (
 )
 from rnnlab.tuning.heart import Heart
 from rnnlab.tuning.lots import GRACE, Lot, Lots
-from rnnlab.tuning.populations import chunks, lot_size, population_size
+from rnnlab.tuning.populations import chunks, device_capacity, lot_size, population_size
 from rnnlab.tuning.samplers import AbstractSampler
 from rnnlab.tuning.scoring import training_scores
 from rnnlab.tuning.sittings import Sitting, add_sitting
@@ -135,6 +135,7 @@ class Worker:
         self._samplers: dict[str, AbstractSampler] = {arm.name: arm.new_sampler() for arm in arms}
         self._device = usable_device(str(how.device))
         self._sizes = {arm.name: population_size(arm, self._device, how.population) for arm in arms}
+        self._capacities = {arm.name: device_capacity(arm, self._device) for arm in arms}
         self._root = checkpoint_root(store, how.checkpoints)
         self._report = how.report or _nothing
         self._num_begun = self._num_recorded = 0
@@ -192,7 +193,7 @@ class Worker:
     @property
     def _room(self) -> float:
         """The share of the device that nothing runs on."""
-        return 1.0 - sum(len(each.lot.points) / self._sizes[each.lot.arm] for each in self._running)
+        return 1.0 - sum(len(each.lot.points) / self._capacities[each.lot.arm] for each in self._running)
 
     def _train_until_one_ends(self) -> None:
         """A step of each lot in turn; on a GPU their steps overlap."""
@@ -224,7 +225,7 @@ class Worker:
             lots = [lot for lot in every if lot.arm == arm.name]
             first = lots[-1].numbers.stop if lots else 0
             count = lot_size(arm.num_trials - first, self._sizes[arm.name])
-            if self._running and count / self._sizes[arm.name] > room:
+            if self._running and count / self._capacities[arm.name] > room:
                 return None
             points = self._samplers[arm.name].suggest(
                 arm.space,

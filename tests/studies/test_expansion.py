@@ -203,3 +203,11 @@ def test_wrong_arm_is_one_line_that_names_it(changes: dict[str, Any], words: str
     with pytest.raises(TuningError, match=words) as raised:
         arms(**changes)
     assert "\n" not in str(raised.value)
+
+
+def test_population_is_that_of_every_arm() -> None:
+    """How many settings are suggested at a time belongs to the protocol (C3)."""
+    assert [row.arm.population for row in expand(spec(population=2))] == [2, 2]
+    assert [row.arm.population for row in expand(spec())] == [None, None]
+    with pytest.raises(TuningError, match="population must be a whole number of at least 1, got 0"):
+        spec(population=0)

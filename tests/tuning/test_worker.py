@@ -295,10 +295,22 @@ def test_lots_that_leave_room_run_side_by_side(store: Store, tmp_path: Path, mon
     alone, events = worked(Store(tmp_path / "alone.db"), arms, population=6)
     assert _most_at_once(events) == 1
     monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
     together, events = worked(store, arms, population=6)
     assert_same_trials(together, alone)
     claimed = [event.arm for event in events if isinstance(event, LotClaimed)]
     assert (claimed, _most_at_once(events)) == (["one", "two", "three", "four"], 3)
+
+
+def test_small_populations_leave_room_whatever_the_arm_has_left(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    many = [arm("one", num_trials=6, num_steps=20, population=2), arm("two", num_trials=6, num_steps=20, population=3)]
+    _, events = worked(store, many)
+    sizes = [event.num_trials for event in events if isinstance(event, LotClaimed)]
+    assert sorted(sizes) == [2, 2, 2, 3, 3]
+    assert _most_at_once(events) == 2
 
 
 def _most_at_once(events: list[TuningEvent]) -> int:
@@ -314,6 +326,7 @@ def test_all_that_run_side_by_side_are_saved_when_told_to_stop(
     arms = few_trials()
     alone, _ = worked(Store(tmp_path / "alone.db"), arms, population=6)
     monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
     store.add_study(STUDY, arms)
     events: list[TuningEvent] = []
 
@@ -426,6 +439,7 @@ def test_population_fits_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     assert population_size(one, "cpu") == 24
     assert population_size(one, "cpu", 7) == 7
+    assert [population_size(arm(population=size), "cpu") for size in (5, 100)] == [5, 24]
     gpu = SimpleNamespace(multi_processor_count=132, total_memory=140 * 2**30)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
     assert population_size(one, "cuda") == 132
