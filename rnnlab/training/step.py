@@ -120,7 +120,11 @@ def pieces(batch: Batch, truncation: int | None, task: AbstractTask) -> Sequence
 
 
 def member_norms(gradients: Tensor) -> Tensor:
-    """The length of each member's gradient, [P] of [P, N]."""
+    """The length of each member's gradient, [P] of [P, N].
+
+    Squares are added up in float64: over hundreds of steps gradients of 1e30 are nothing unusual, and clipping makes
+    something of them, if their norm is known.
+    """
     # one row alone would be added up in another order, and a member's norm would depend on who is beside it
     rows = gradients if len(gradients) > 1 else gradients.repeat(2, 1)
-    return rows.square().sum(dim=1)[: len(gradients)].sqrt()
+    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)[: len(gradients)].to(gradients.dtype)

@@ -175,6 +175,12 @@ def test_length_of_a_gradient_does_not_depend_on_who_is_beside_it() -> None:
     torch.testing.assert_close(together, gradients.double().norm(dim=1).float())
 
 
+def test_length_of_a_huge_gradient_is_known() -> None:
+    """Of 1e30 the square is no float32; a network with a skip has such gradients over 784 steps (Z71)."""
+    gradients = torch.tensor([[3e30, 4e30], [3e38, 3e38]])
+    assert member_norms(gradients).tolist() == [pytest.approx(5e30), torch.inf]
+
+
 class Waits(TorchDispatchMode):
     """Counts operations that need a number on the host, outside of the networks' own checks."""
 
