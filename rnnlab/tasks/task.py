@@ -51,15 +51,16 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        return self._map(lambda tensor: tensor.to(device))
+        return self.map(lambda tensor: tensor.to(device))
 
     def with_members(self, num_members: int) -> "Batch":
         """P·B sequences as P batches of B, one for each member: every tensor gets P in front."""
         if self.lengths is not None:
             raise TaskError("sequences of different lengths are the same for all members: leave out members")
-        return self._map(lambda tensor: tensor.unflatten(0, (num_members, -1)))
+        return self.map(lambda tensor: tensor.unflatten(0, (num_members, -1)))
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """The same batch with all its tensors changed."""
         tensors = {"weights": self.weights, "lengths": self.lengths}
         changed = {name: None if tensor is None else change(tensor) for name, tensor in tensors.items()}
         return replace(self, inputs=change(self.inputs), targets=change(self.targets), **changed)

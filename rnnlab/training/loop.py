@@ -55,7 +55,7 @@ def train(
             alone.
         device: where to train.
         path, precision: as in `Model`.
-        use_graph: whether steps run as a CUDA graph. Left out, they do on a GPU with tasks that draw samples.
+        use_graph: whether steps run as a CUDA graph. Left out, they do on a GPU, but for streams cut within a period.
         compact: whether members that have ended are taken out of the population, once half of it has, so that the
             others run faster. Results do not depend on it.
         report: called with everything that happens (`rnnlab.training.events`).

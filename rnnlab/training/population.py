@@ -12,7 +12,7 @@ from rnnlab.training.divergence import REASONS as WHY_INFEASIBLE
 from rnnlab.training.evaluation import evaluate
 from rnnlab.training.events import Compacted, Evaluated, Event, MemberFinished, MemberInfeasible, Stepped, Values
 from rnnlab.training.feed import Feed, batch_seeds
-from rnnlab.training.graphs import GraphedStep
+from rnnlab.training.graphs import GraphedStep, GraphedStreamStep
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.numbers import Layout, arrays_of, build_model
 from rnnlab.training.optimisers import Coefficients
@@ -49,7 +49,7 @@ class Population:
         self.architecture, self.task, self.members, self.seed = architecture, task, members, seed
         self.report = report
         self._device, self._path, self._precision = device, path, precision
-        self._is_graphed = _is_graphed(task, device, use_graph)
+        self._is_graphed = _is_graphed(architecture, task, device, use_graph)
         self._layout = Layout(architecture)
         self._batch_size = members[0].batch_size or task.batch_size
         self._feed = Feed(task, self._batch_size, batch_seeds(members, seed), device)
@@ -88,7 +88,8 @@ class Population:
         self._model = self._built(members, len(members))
         plain = TrainingStep(self._model, self._layout, members, self._state, self._feed, self._noise)
         self._schedule = plain.schedule
-        self.step_on_device: Callable[[], None] = GraphedStep(plain) if self._is_graphed else plain
+        graphed = GraphedStep if self.task.feed == "samples" else GraphedStreamStep
+        self.step_on_device: Callable[[], None] = graphed(plain) if self._is_graphed else plain
 
     @property
     def _generators(self) -> dict[str, torch.Generator]:
@@ -293,8 +294,9 @@ class Population:
         return path.removeprefix("path").strip() + ("; steps as a CUDA graph" if self._is_graphed else "")
 
 
-def _is_graphed(task: AbstractTask, device: torch.device, use_graph: bool | None) -> bool:
-    can = device.type == "cuda" and task.feed == "samples"
+def _is_graphed(architecture: Architecture, task: AbstractTask, device: torch.device, use_graph: bool | None) -> bool:
+    # a recorded step begins at one phase of the network
+    can = device.type == "cuda" and (task.feed == "samples" or task.num_steps % architecture.period == 0)
     if use_graph and not can:
-        raise TrainingError("CUDA graphs need a GPU and a task that draws samples: leave out use_graph")
+        raise TrainingError("CUDA graphs need a GPU, and of a stream batches of whole periods: leave out use_graph")
     return can if use_graph is None else use_graph

@@ -61,8 +61,11 @@ class TrainingStep:
         return self.feed.task
 
     def __call__(self) -> None:
+        """Do one step, with the next batch."""
+        self.learn_from(self.feed.next())
+
+    def learn_from(self, batch: Batch) -> None:
         """Do one step."""
-        batch = self.feed.next()
         share = self.disturbance.share(self._noise.dropout)
         losses, gradients = self._losses_and_gradients(batch, share, self.disturbance.noise(self._noise.weights))
         self._learn(losses, gradients if share is None else gradients.mul_(share))

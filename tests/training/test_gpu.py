@@ -28,6 +28,14 @@ def test_graph_and_single_steps_are_the_same_bit_for_bit(name: str) -> None:
     assert graphed.members[-1].outcome == "infeasible"
 
 
+@pytest.mark.parametrize("size", [13, 61])  # passes of one batch and of several
+def test_graph_of_a_stream_and_single_steps_are_the_same_bit_for_bit(size: int) -> None:
+    problem = Letters(size=size)
+    of = [quick(seed=seed, batch_size=2, num_steps=25) for seed in range(3)]
+    graphed, plain = (train(network(problem), problem, of, device="cuda", use_graph=use) for use in (True, False))
+    assert_same_run(graphed, plain)
+
+
 def test_training_set_of_fixed_size_is_the_same_on_both_devices() -> None:
     problem = task("capacity", num_samples=16, num_inputs=6)  # whose batches hold the whole set
     of = [quick(seed=seed, batch_size=16, num_steps=20, learning_rate=0.01) for seed in range(3)]
