@@ -3,6 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
+from rnnlab.training.display import AbstractDisplay
 from rnnlab.training.events import Event
 from rnnlab.training.progress import Clock, Tracker
 
@@ -10,8 +11,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
-class LiveDisplay:
-    """Draws where a run stands, again and again in the same place: a listener, and a context that begins and ends it.
+class LiveDisplay(AbstractDisplay):
+    """Draws where a run stands, again and again in the same place: a listener, and a context.
 
     Args:
         console: the terminal, of rich; standard error where left out, so that results can be piped on.
@@ -19,20 +20,8 @@ class LiveDisplay:
     """
 
     def __init__(self, console: "Console | None" = None, clock: Clock = time.monotonic) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
+        super().__init__(console)
         self._tracker = Tracker(clock)
-        console = console or Console(stderr=True)
-        # redrawn by a clock of its own, so that the time left runs down between two events
-        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> "LiveDisplay":
-        self._live.start()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._live.stop()
 
     def __call__(self, event: Event) -> None:
         """Take an event in."""

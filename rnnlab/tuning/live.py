@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rnnlab.training.display import AbstractDisplay
 from rnnlab.training.progress import Clock, duration
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.progress import Tracker
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 20
 
 
-class LiveDisplay:
-    """Draws how a study stands, again and again in the same place: a listener, and a context that begins and ends it.
+class LiveDisplay(AbstractDisplay):
+    """Draws how a study stands, again and again in the same place: a listener, and a context.
 
     Args:
         place: the store.
@@ -25,20 +26,8 @@ class LiveDisplay:
     """
 
     def __init__(self, place: str | Path, console: "Console | None" = None, clock: Clock = time.monotonic) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
+        super().__init__(console)
         self._tracker = Tracker(place, clock)
-        console = console or Console(stderr=True)
-        # redrawn by a clock of its own, so that the time left runs down between two events
-        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> "LiveDisplay":
-        self._live.start()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._live.stop()
 
     def __call__(self, event: TuningEvent) -> None:
         """Take an event in."""
