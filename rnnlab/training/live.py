@@ -20,8 +20,8 @@ class LiveDisplay(AbstractDisplay):
     """
 
     def __init__(self, console: "Console | None" = None, clock: Clock = time.monotonic) -> None:
-        super().__init__(console)
         self._tracker = Tracker(clock)
+        super().__init__(console)  # which draws at once
 
     def __call__(self, event: Event) -> None:
         """Take an event in."""

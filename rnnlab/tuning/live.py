@@ -26,8 +26,8 @@ class LiveDisplay(AbstractDisplay):
     """
 
     def __init__(self, place: str | Path, console: "Console | None" = None, clock: Clock = time.monotonic) -> None:
-        super().__init__(console)
         self._tracker = Tracker(place, clock)
+        super().__init__(console)  # which draws at once
 
     def __call__(self, event: TuningEvent) -> None:
         """Take an event in."""
