@@ -1,13 +1,13 @@
 """Run a study: make its arms, tune all of them, train the best settings over seeds; here, in processes, or on Ray."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import torch
 
 from rnnlab.errors import TuningError
-from rnnlab.studies.expansion import expand
+from rnnlab.studies.expansion import LabelledArm, expand
 from rnnlab.studies.finding import find_spec, is_file, shipped_specs
 from rnnlab.studies.keys import whole
 from rnnlab.studies.processes import work_in_processes
@@ -18,6 +18,7 @@ from rnnlab.studies.restoring import restore_study
 from rnnlab.studies.specification import StudySpec
 from rnnlab.studies.stages import work_on_stages
 from rnnlab.studies.stored import StoredSpec, is_there, keep_spec, opened
+from rnnlab.tuning.arms import require_data
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.store import DEFAULT, Store
 from rnnlab.tuning.worker import Work
@@ -78,9 +79,11 @@ def run_study(
             str(spec), store=store, workers=workers, ray=ray, cpus_per_worker=cpus_per_worker, **options
         )
     found = _found(spec, scale)
+    rows = expand(found)
+    require_data([row.arm for row in rows])
     place = Store(store)
     try:
-        add_study(place, found)
+        add_study(place, found, rows)
     finally:
         place.close()
     return resume_study(found.study, store=store, workers=workers, ray=ray, cpus_per_worker=cpus_per_worker, **options)
@@ -102,13 +105,17 @@ def _found(spec: StudySpec | str | Path, scale: str | None) -> StudySpec:
     return spec
 
 
-def add_study(store: Store, spec: StudySpec) -> None:
+def add_study(store: Store, spec: StudySpec, rows: Sequence[LabelledArm]) -> None:
     """Write a study down, so that workers can find it; one that is there stays, and may have more trials or seeds.
+
+    Args:
+        store: where.
+        spec: its specification.
+        rows: what that expands to.
 
     Raises:
         TuningError: a study of that name is there, and is another one.
     """
-    rows = expand(spec)
     arms = [row.arm for row in rows]
     check_may_grow(store, spec.study, arms)
     store.add_study(spec.study, arms)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -13,8 +13,9 @@ import numpy as np
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.model import PATHS, PRECISIONS
 from rnnlab.errors import RnnlabError, TuningError
+from rnnlab.tasks.data_tasks import AbstractDataTask
 from rnnlab.tasks.registry import task as named_task
-from rnnlab.tasks.task import AbstractTask, Score
+from rnnlab.tasks.task import SPLITS, AbstractTask, Score
 from rnnlab.training.fitting import check_fit
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.binding import bind, check_space, task_of
@@ -128,6 +129,17 @@ class Arm:
             "hyperparameters": Hyperparameters.from_json(values["hyperparameters"]),
         }
         return cls(**(dict(values) | made))
+
+
+def require_data(arms: Sequence[Arm]) -> None:
+    """Refuse arms whose task lacks its files, before anything is written down.
+
+    Raises:
+        TaskError: saying which files, and where they are published.
+    """
+    for task in dict.fromkeys(arm.task for arm in arms if isinstance(arm.task, AbstractDataTask)):
+        for split in SPLITS:
+            next(task.batches(split, 1))
 
 
 def _task_json(task: AbstractTask) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rnnlab.architecture.architecture import Architecture
 from rnnlab.errors import TuningError
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters
-from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.arms import Arm, require_data
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.lots import GRACE
 from rnnlab.tuning.space import SearchSpace
@@ -150,6 +150,7 @@ def tune(
         stop=stop,
         grace=grace,
     )
+    require_data([arm])
     place, study = Store(store), name or _name(arm)
     try:
         place.add_study(study, [arm])

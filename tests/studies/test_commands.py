@@ -185,6 +185,14 @@ def test_full_disk_leaves_records_intact(capsys: Any, done: StudyRecord) -> None
     assert_same_results(load_record("small"), done)
 
 
+def test_missing_data_is_missed_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    monkeypatch.setenv("RNNLAB_DATA", str(tmp_path / "none"))
+    assert "there is no such folder" in complaint(capsys, "study", "run", "zhang-table2", "--scale", "smoke")
+    assert not Path("rnnlab.db").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

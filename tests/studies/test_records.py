@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rnnlab import StudyRecord, TuningError, load_record, tune
+from rnnlab.studies.expansion import expand
 from rnnlab.tuning.store import Store
 from tests.studies.small_specs import spec
 from tests.tuning.small_studies import arm
@@ -71,7 +72,7 @@ def test_unfinished_study_is_not_complete(tmp_path: Path) -> None:
     from rnnlab.studies.run import add_study
 
     store = Store(tmp_path / "a.db")
-    add_study(store, spec())
+    add_study(store, spec(), expand(spec()))
     record = load_record("small", store)
     assert not record.is_complete
     assert [(each.trials, each.best) for each in record.arms] == [((), None)] * 2

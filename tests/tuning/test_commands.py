@@ -91,6 +91,16 @@ def test_interrupted_command_says_how_to_go_on(folder: Path) -> None:
     assert "Traceback" not in err
 
 
+def test_missing_data_is_missed_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    monkeypatch.setenv("RNNLAB_DATA", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["tune", "lstm", "--task", "mnist", "--units", "4", "--trials", "2"]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
