@@ -111,6 +111,13 @@ def test_a_cell_of_two_products_and_other_precisions_were_not_timed(choose_on_h2
     assert choose_on_h200(NETWORK, "auto", 4, 50, "tf32").program.is_spread
 
 
+def test_a_population_leaves_room_for_others_where_that_costs_little(choose_on_h200: Chosen) -> None:
+    network = architecture("skip-9:lstm", input_size=1, output_size=10, units=64)
+    one, twelve = (choose_on_h200(network, "spread", members, 50).reason for members in (1, 12))
+    assert twelve.count("over 48, 64 units of 16 sequences") == 2  # not over 96, which is hardly faster
+    assert one.count("over 16, 16 units of 16 sequences") == 2
+
+
 def test_reason_says_how_a_network_is_cut_up(choose_on_h200: Chosen) -> None:
     found = choose_on_h200(LARGE, "spread", 1, 64)
     (number,) = (number for number, each in enumerate(found.program.plan.components) if not each.is_hoisted)
