@@ -11,7 +11,7 @@ from rnnlab import Architecture, ModelError, architecture
 from rnnlab.engine.gpu import program
 from rnnlab.engine.gpu.choice import Tilings, gpu_program, spread_reason
 from rnnlab.engine.gpu.layout import PRECISIONS, padded
-from rnnlab.engine.gpu.spread import CHUNK, WARPS, SpreadComponent
+from rnnlab.engine.gpu.spread import CHUNK, NEARLY, WARPS, SpreadComponent
 from rnnlab.engine.model import Model
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
@@ -166,7 +166,8 @@ def test_a_larger_gpu_is_not_slower(
         )
         if small is not None:
             assert large is not None
-            assert large.microseconds <= small.microseconds
+            # a population takes room for others before speed, within limits
+            assert large.microseconds <= (1.0 if sizes[0] == 1 else NEARLY) * small.microseconds
 
 
 @pytest.mark.parametrize(("units", "is_kept"), [(256, True), (2048, False)])
