@@ -242,8 +242,8 @@ class SpreadComponent:
     def tiling(self, sizes: tuple[int, int], processors: int, shared_bytes: int, *, backward: bool) -> Tiling | None:
         """The cheapest way to cut a pass up so that all programs run at once; None where there is none.
 
-        Of a population the one with the fewest programs is taken among those that are nearly as cheap: other populations
-        run beside it (`tuning/worker.py`).
+        Of a population the one with the fewest programs is taken among those that are nearly as cheap: other
+        populations run beside it (`tuning/worker.py`).
 
         Args:
             sizes: members and sequences.
