@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -22,9 +23,10 @@ from rnnlab.studies.budget import FIRST_ROUND, run_within, seconds_from_words
 from rnnlab.studies.expansion import expand
 from rnnlab.studies.run import WorkOptions, run_study
 from rnnlab.studies.specification import StudySpec
+from rnnlab.tasks.registry import task as named_task
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.writable import check_writable
-from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.arms import Arm, require_data
 from rnnlab.tuning.populations import population_size
 from rnnlab.tuning.store import DEFAULT
 
@@ -160,6 +162,7 @@ def _contest(
     )
     if not isinstance(table.get("name"), str):
         raise TuningError(f"a task is a name, or a table with a name and arguments, got {task!r}"[:300])
+    named_task(**table)  # which complains of what is wrong, before an architecture is blamed
     if steps is not None and "num_steps" in hyperparameters:
         raise TuningError("steps and num_steps are the same: give one of them")
     given = {} if steps is None else {"num_steps": steps}
@@ -187,11 +190,6 @@ def _without_given(contest: dict[str, Any]) -> dict[str, Any]:
     given = [name for name in contest["hyperparameters"] if any(name in space.names for space in spaces)]
     if not given:
         return contest
-    for dimension in (each for space in spaces for each in space if each.name not in given):
-        if fixed := next((name for name in dimension.when if name in given), None):
-            raise TuningError(
-                f"{fixed} is given, but {dimension.name} is tuned depending on it: give {dimension.name} too"
-            )
     base = contest.get("space", "collins")
     if not isinstance(base, str):
         raise TuningError(f"hyperparameter {given[0]} is given, and tuned: take it out of the space")
@@ -216,8 +214,10 @@ def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[A
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 2:
         raise TuningError(f"seeds must be a whole number of at least 2, since one run tells nothing, got {seeds!r}")
     arms = [row.arm for row in expand(spec)]
-    for split in ("train", "validation", "test"):
-        next(arms[0].task.batches(split, 1))  # data that is missing is missed here
+    for one, other in combinations(arms, 2):
+        if one.architecture == other.architecture:
+            raise TuningError(f"{one.name} and {other.name} are the same network: a comparison needs different ones")
+    require_data(arms)
     if path is not None:
         check_writable(path, TuningError)
     return arms

@@ -10,6 +10,7 @@ Every way to run a network, forward and backward, is derived from it. To declare
     mine = register_cell(Cell("mine", gates=("c", "g"), update=update, gate_bias=("g",)))
 """
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -259,5 +260,7 @@ def register_cell(cell: Cell) -> Cell:
 def named_cell(name: str) -> Cell:
     """The cell of that name."""
     if name not in CELLS:
-        raise ArchitectureError(f"no cell is named {name!r}; known: {', '.join(sorted(CELLS))}")
+        close = difflib.get_close_matches(str(name).lower(), CELLS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ArchitectureError(f"no cell is named {name!r}; known: {', '.join(sorted(CELLS))}{hint}")
     return CELLS[name]

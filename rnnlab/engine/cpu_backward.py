@@ -195,5 +195,6 @@ class Backward:
         for part in self.arrays.plan.histories if not self.arrays.has_state else ():
             for rows, name in self.arrays.initial(part):
                 if name is not None:
-                    change = self.dvalues[part][:, rows].sum(axis=(1, 2))
+                    with np.errstate(over="ignore", invalid="ignore"):  # gradients that diverge are for others to see
+                        change = self.dvalues[part][:, rows].sum(axis=(1, 2))
                     gradients[name] = gradients[name] + change if name in gradients else change

@@ -1,6 +1,6 @@
 """A report as Markdown: the same words and tables, without drawings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rnnlab.report.numbers import Part
@@ -16,7 +16,14 @@ from rnnlab.report.results import (
     score_words,
     setting_table,
 )
-from rnnlab.report.words import architecture_words, measures_words, part_title, report_title
+from rnnlab.report.words import (
+    architecture_words,
+    measures_words,
+    part_title,
+    report_title,
+    subtitle,
+    verdicts_in_short,
+)
 
 if TYPE_CHECKING:
     from rnnlab.studies.records import StudyRecord
@@ -24,40 +31,52 @@ if TYPE_CHECKING:
 
 def markdown_page(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
     """The whole page."""
-    pieces = [f"# {report_title(record, parts)}"]
+    pieces = [f"# {report_title(record, parts)}", subtitle(record)]
+    pieces += _verdict(parts[0]) if len(parts) == 1 else _verdicts(parts)
     pieces += paper_markdown(record)
-    for part in parts:
-        pieces += [f"## {part_title(part)}"] if len(parts) > 1 else []
-        pieces += _part(part)
+    if len(parts) == 1:
+        pieces += _part(parts[0], "##")
+    else:
+        pieces += [
+            piece for part in parts for piece in (f"## {part_title(part)}", *_verdict(part), *_part(part, "###"))
+        ]
     pieces += ["## Repeat it", f"```sh\n{repeat_command(record)}\n```", f"```json\n{settings(record)}\n```"]
     pieces += ["## Words", *(f"- **{word}**: {text}" for word, text in GLOSSARY)]
     return "\n\n".join(pieces) + "\n"
 
 
-def _part(part: Part) -> Iterator[str]:
+def _verdict(part: Part) -> Iterator[str]:
+    yield f"**{part.comparison.verdict.sentence}**"
+    yield from part.comparison.verdict.details
+
+
+def _verdicts(parts: Sequence[Part]) -> Iterator[str]:
+    yield f"**{verdicts_in_short(parts)}**"
+    yield "\n".join(f"- {part_title(part)}: {part.comparison.verdict.sentence}" for part in parts)
+
+
+def _part(part: Part, heading: str) -> Iterator[str]:
     comparison = part.comparison
-    yield f"**{comparison.verdict.sentence}**"
-    yield from comparison.verdict.details
-    yield "## Results"
+    yield f"{heading} Results"
     yield score_words(comparison)
     yield result_table(comparison).to_markdown()
     yield "\n".join(
         f"- **{record.arm.name}**, {architecture_words(record)}: {measures_words(record)}" for record in part.records
     )
     if comparison.tests:
-        yield "## Are the differences real?"
+        yield f"{heading} Are the differences real?"
         yield pair_table(comparison).to_markdown()
-    yield "## Scores of all runs"
+    yield f"{heading} Scores of all runs"
     yield score_numbers(comparison).to_markdown()
     if part.bands:
-        yield "## How they learn"
+        yield f"{heading} How they learn"
         yield curve_numbers(part.bands).to_markdown()
-    yield "## Tuning"
+    yield f"{heading} Tuning"
     yield history_numbers(part.histories).to_markdown()
     if any(part.importances.values()):
         yield importance_numbers(part).to_markdown()
     yield setting_table(part).to_markdown()
-    yield "## Protocol"
+    yield f"{heading} Protocol"
     yield "\n".join(f"- **{word}**: {text}" for word, text in protocol(part))
     for names, text in spaces(part).items():
         yield f"Search space of {names}:\n\n```text\n{text}\n```"

@@ -1,6 +1,6 @@
 """A report as one HTML file that needs nothing else: no network, no scripts, no fonts of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,8 @@ from rnnlab.report.words import (
     part_title,
     report_title,
     score_caption,
+    subtitle,
+    verdicts_in_short,
 )
 from rnnlab.studies.importance import FEWEST
 
@@ -52,9 +54,10 @@ def html_page(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
     body = "\n".join(
         (
             f"<h1>{escape(title)}</h1>",
-            f'<p class="quiet">{escape(_subtitle(record))}</p>',
+            f'<p class="quiet">{escape(subtitle(record))}</p>',
+            _verdict(parts[0]) if len(parts) == 1 else _verdicts(parts),
             *paper_html(record, figure_html),
-            *(piece for part in parts for piece in _part(part, has_heading=len(parts) > 1)),
+            *(_part(parts[0], "h2") if len(parts) == 1 else _each(parts)),
             *_ending(record),
         )
     )
@@ -67,32 +70,31 @@ def html_page(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
     )
 
 
-def _subtitle(record: "StudyRecord") -> str:
-    tasks = ", ".join(dict.fromkeys(str(each.arm.task) for each in record.arms))
-    state = "" if record.is_complete else "; not complete yet"
-    return f"rnnlab study {record.name}: {tasks}{state}"
+def _each(parts: Sequence[Part]) -> Iterator[str]:
+    """The comparisons of a study that holds several, each under a heading of its own."""
+    for number, part in enumerate(parts, start=1):
+        yield f'<h2 id="comparison-{number}">{escape(part_title(part))}</h2>'
+        yield _verdict(part)
+        yield from _part(part, "h3")
 
 
-def _part(part: Part, *, has_heading: bool) -> Iterator[str]:
+def _part(part: Part, heading: str) -> Iterator[str]:
     styles = {each.name: Style(number) for number, each in enumerate(part.comparison.contenders)}
-    if has_heading:
-        yield f"<h2>{escape(part_title(part))}</h2>"
-    yield _verdict(part)
-    yield "<h2>Results</h2>"
+    yield f"<{heading}>Results</{heading}>"
     yield f'<p class="quiet">{escape(score_words(part.comparison))}</p>'
     yield result_table(part.comparison).to_html("cards")
     yield f'<div class="figures wide">{"".join(figure_html(each) for each in _run_figures(part, styles))}</div>'
-    yield "<h2>The architectures</h2>"
+    yield f"<{heading}>The architectures</{heading}>"
     yield f'<div class="gallery">{"".join(_picture(each, styles[each.arm.name]) for each in part.records)}</div>'
     if part.comparison.tests:
-        yield "<h2>Are the differences real?</h2>"
+        yield f"<{heading}>Are the differences real?</{heading}>"
         yield f'<p class="quiet">{escape(_PAIRS)}</p>'
         yield pair_table(part.comparison).to_html("cards words")
-    yield "<h2>Tuning</h2>"
+    yield f"<{heading}>Tuning</{heading}>"
     yield "".join(figure_html(each, "wide") for each in _tuning_figures(part, styles))
     yield "<h3>The best setting of each architecture</h3>"
     yield setting_table(part).to_html()
-    yield "<h2>Protocol</h2>"
+    yield f"<{heading}>Protocol</{heading}>"
     yield _definitions(protocol(part))
     yield "".join(
         f"<details><summary>Search space of {escape(names)}</summary><pre>{escape(text)}</pre></details>"
@@ -110,6 +112,23 @@ def _verdict(part: Part) -> str:
     verdict = part.comparison.verdict
     details = "".join(f"<p>{escape(line)}</p>" for line in verdict.details)
     return f'<section class="verdict"><p class="sentence">{escape(verdict.sentence)}</p>{details}</section>'
+
+
+def _verdicts(parts: Sequence[Part]) -> str:
+    """The verdicts of several comparisons: who is best how often, then one line for each."""
+    lines = "".join(
+        f'<li><a href="#comparison-{number}">{escape(part_title(part))}</a>: '
+        f"{escape(part.comparison.verdict.sentence)}</li>"
+        for number, part in enumerate(parts, start=1)
+    )
+    is_open = " open" if len(parts) <= _MOST_OPEN else ""
+    return (
+        f'<section class="verdict"><p class="sentence">{escape(verdicts_in_short(parts))}</p>'
+        f"<details{is_open}><summary>One by one</summary><ul>{lines}</ul></details></section>"
+    )
+
+
+_MOST_OPEN = 6  # verdicts that a page shows without being asked
 
 
 def _run_figures(part: Part, styles: dict[str, Style]) -> Iterator[Figure]:

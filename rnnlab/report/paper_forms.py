@@ -19,6 +19,7 @@ from rnnlab.report.paper_collins import (
 )
 from rnnlab.report.paper_curves import length_panels, loss_panels, skip_panels
 from rnnlab.report.paper_drawing import draw_beside, draw_boxes, draw_matrix, draw_panel, styles_of
+from rnnlab.report.paper_grid import depth_grids, draw_grid, grid_numbers
 from rnnlab.report.paper_panels import Panel, by_cell, layer_words
 from rnnlab.report.paper_tables import (
     as_table,
@@ -201,7 +202,18 @@ def _losses(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
 
 
 def _table(record: "StudyRecord", paper: Paper) -> Iterator[Piece]:
-    rows = {row: some for row, some in table_rows(beside(record, paper)).items() if any(each.measured for each in some)}
+    found = beside(record, paper)
+    grids = depth_grids(record, found)
+    if grids:
+        yield Figure(
+            "Scores by both depths",
+            "Each square is one network: its feedforward depth d_f is that of the row, its recurrent depth d_r that of "
+            "the column. The better a network is among them, the stronger its colour. Under our number the paper's, "
+            "where its text gives one.",
+            tuple(map(draw_grid, grids)),
+            grid_numbers(grids),
+        )
+    rows = {row: some for row, some in table_rows(found).items() if any(each.measured for each in some)}
     if rows:
         yield Figure(
             "Ours and the paper's",

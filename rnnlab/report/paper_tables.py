@@ -164,5 +164,6 @@ def panel_numbers(panels: Sequence[Panel], most_rows: int = 60) -> Table:
     for panel, each in lines:
         points = list(zip(each.x, each.y, strict=True))[::-1][::every][::-1]
         kind = " (dashed)" if each.kind == "dashed" else ""
-        rows += [(f"{panel.title} {each.name}{kind}".strip(), panel.x_title, shown(x), shown(y)) for x, y in points]
-    return Table(("line", "against", "at", "value"), tuple(rows))
+        name = f"{panel.title} {each.name}{kind}".strip()
+        rows += [(name, panel.x_title, shown(x), panel.y_title, shown(y)) for x, y in points]
+    return Table(("line", "against", "at", "what", "value"), tuple(rows))

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rnnlab.report.numbers import Part
+from rnnlab.studies.finding import shipped_specs
 from rnnlab.studies.importance import FEWEST, METHOD
+from rnnlab.studies.specification import read_document, scaled
 from rnnlab.studies.statistics import NUM_RESAMPLES
 from rnnlab.studies.verdict import listed, quantity, shown
 from rnnlab.tasks.task import AbstractTask
@@ -29,7 +31,7 @@ GLOSSARY = (
     ("recurrent skip coefficient s", "how many time steps information can jump with each transformation"),
     ("infeasible", "the training loss diverged: the run has no score, is left out of every mean, and is counted"),
     ("seed", "where the random numbers begin with which a network starts; two seeds are two independent attempts"),
-    ("95% interval", "if the whole comparison were repeated, the mean would lie in such an interval 95 times of 100"),
+    ("95% interval", "made so that it holds the mean of all possible runs in about 95 of 100 such comparisons"),
     ("p corrected", "how often chance alone would bring so large a difference; made larger because pairs are many"),
     ("chance", "what a network reaches that ignores its input"),
 )
@@ -128,7 +130,7 @@ def _machine(records: Sequence["ArmRecord"]) -> str:
     found = [" and ".join(dict.fromkeys(str(run[key]) for run in runs if key in run)) for key in _CIRCUMSTANCES]
     seconds = sum((trial.wall_seconds or 0.0) / (trial.population or 1) for trial in _trials(records))
     words = ", ".join(f"{name} {value}" for name, value in zip(_CIRCUMSTANCES.values(), found, strict=True) if value)
-    return f"{words}; {duration(seconds)} of training in all."
+    return f"{words}; populations of networks were trained for {duration(seconds)} in all, in turn or side by side."
 
 
 _CIRCUMSTANCES = {"device": "device", "path": "engine path", "rnnlab": "rnnlab", "torch": "torch"}
@@ -162,15 +164,25 @@ def settings(record: "StudyRecord") -> str:
 def repeat_command(record: "StudyRecord") -> str:
     """The command that makes the same study again.
 
-    A study that `rnnlab compare` can make is repeated by it; any other by its specification in a file.
+    A study of a specification that comes with rnnlab is repeated by its name, one that `rnnlab compare` can make by
+    that; any other by its specification in a file.
     """
     spec = record.spec
     if spec is None:
         return f"rnnlab study resume {shlex.quote(record.name)}"
+    if _is_shipped(spec):
+        scale = () if spec.scale is None else ("--scale", spec.scale)
+        return shlex.join(("rnnlab", "study", "run", spec.name, *scale, *_machine_words(record)))
     words = _compare_words(spec)
     if words is None:
         return f"rnnlab study run {shlex.quote(spec.name)}.json  # a file with the specification below"
     return shlex.join(("rnnlab", "compare", *words, *_machine_words(record)))
+
+
+def _is_shipped(spec: "StudySpec") -> bool:
+    """Whether this very specification comes with rnnlab."""
+    path = shipped_specs().get(spec.name)
+    return path is not None and spec.to_json() in scaled(read_document(path)).values()
 
 
 def _machine_words(record: "StudyRecord") -> list[str]:

@@ -12,7 +12,7 @@ from rnnlab.report.page import html_page
 from rnnlab.report.paper_page import paper_json
 from rnnlab.report.protocol import protocol, repeat_command
 from rnnlab.report.results import result_table
-from rnnlab.report.words import architecture_words, part_title, report_title
+from rnnlab.report.words import architecture_words, part_title, report_title, task_summary, verdicts_in_short
 from rnnlab.studies.comparison import Comparison
 from rnnlab.studies.records import StudyRecord, load_record
 from rnnlab.training.writable import check_writable
@@ -52,8 +52,9 @@ class Report:
     def __str__(self) -> str:
         if not self.is_complete:
             return str(self.record)
+        in_short = (verdicts_in_short(self.parts),) if len(self.parts) > 1 else ()
         written = () if self.path is None else (f"report: {self.path}",)
-        return "\n\n".join((*(_shown_part(part) for part in self.parts), *written))
+        return "\n\n".join((*(_shown_part(part) for part in self.parts), *in_short, *written))
 
     def to_html(self) -> str:
         """One page that needs no other file."""
@@ -72,7 +73,9 @@ class Report:
             "command": repeat_command(self.record),
             "specification": None if self.record.spec is None else self.record.spec.to_json(),
             "paper": paper_json(self.record),
-            "parts": [part.to_json() | {"protocol": dict(protocol(part))} for part in self.parts],
+            "parts": [
+                {"title": part_title(part)} | part.to_json() | {"protocol": dict(protocol(part))} for part in self.parts
+            ],
         }
 
     def save(self, path: str | Path) -> "Report":
@@ -90,17 +93,22 @@ class Report:
 
 
 def _shown_part(part: Part) -> str:
-    """For a terminal: who is compared, what they are, the table, the verdict."""
+    """For a terminal: who is compared on what, what that is, the table, the verdict."""
     width = max(len(each.arm.name) for each in part.records)
     known = "\n".join(f"  {each.arm.name:<{width}}  {architecture_words(each)}" for each in part.records)
-    table = f"{result_table(part.comparison)}\n{LEGEND}"
-    return f"{part_title(part)}\n{known}\n\n{table}\n\n{part.comparison.verdict}"
+    comparison = part.comparison
+    table = f"{result_table(comparison)}\n{_legend(comparison)}"
+    summary = task_summary(part.records[0].arm.task)
+    task = f"the task: {summary}\n" if summary else ""
+    return f"{part_title(part)}\n{task}{known}\n\n{table}\n\n{comparison.verdict}"
 
 
-LEGEND = (
-    "d_r recurrent depth, d_f feedforward depth, s recurrent skip coefficient: `rnnlab measure NAME` shows why; "
-    "infeasible: training diverged"
-)
+def _legend(comparison: Comparison) -> str:
+    return (
+        "d_r recurrent depth, d_f feedforward depth, s recurrent skip coefficient: `rnnlab measure NAME` shows why\n"
+        f"{comparison.score.name}: the mean over {comparison.sample} on test data; "
+        "best trial: of tuning, on validation data; infeasible: training diverged"
+    )
 
 
 FORMS = {

@@ -78,12 +78,18 @@ def _nice_step(least: float) -> float:
 
 
 def _log_axis(low: float, high: float, most_ticks: int) -> Axis:
-    """Ends at 1, 2 or 5 times a power of ten; ticks at the powers, at some of them where there are many."""
+    """Ends at 1, 2 or 5 times a power of ten; ticks at the powers, at some of them where there are many.
+
+    >>> _log_axis(0.003, 0.05, 5)
+    Axis(low=0.002, high=0.05, is_log=True, ticks=(0.002, 0.005, 0.01, 0.02, 0.05))
+    """
     powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
     ends = [float(f"{factor}e{power}") for power in powers for factor in (1, 2, 5)]
     first = max(end for end in ends if end <= low * (1 + 1e-9))
     last = min(end for end in ends if end >= high * (1 - 1e-9))
     inside = [float(f"1e{power}") for power in powers if first <= float(f"1e{power}") <= last]
+    if len(inside) < 2:  # a single label would not say how wide the axis is
+        inside = [end for end in ends if first <= end <= last]
     return Axis(first, last, True, tuple(inside[:: math.ceil(len(inside) / most_ticks)]))
 
 

@@ -42,6 +42,8 @@ a { color: var(--accent); }
   padding: 18px 22px; margin: 20px 0 28px; }
 .verdict .sentence { font-size: 1.3rem; line-height: 1.4; font-weight: 600; margin: 0 0 0.4em; max-width: 60ch; }
 .verdict p { margin: 0.25em 0; }
+.verdict ul { margin: 0.4em 0; padding-left: 1.2em; }
+.verdict li { margin: 0.3em 0; max-width: 90ch; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.94rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { text-align: right; padding: 7px 10px; border-bottom: 1px solid var(--rule); white-space: nowrap; }
@@ -51,7 +53,7 @@ tbody th { font-weight: 600; }
 tr.emphasised { background: var(--soft); }
 .key { display: inline-block; width: 0.75em; height: 0.75em; border-radius: 3px; background: var(--ink);
   margin-right: 0.5em; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 440px), 1fr)); gap: 24px;
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 440px), 1fr)); gap: 24px;
   align-items: start; }
 figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 12px;
   padding: 14px 16px; min-width: 0; }
@@ -80,6 +82,7 @@ svg text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans
 .chart .tick, .chart .title, .chart .note { fill: var(--quiet); }
 .chart .note { font-size: 12px; }
 .chart .name { font-weight: 600; }
+.chart .name, .chart .note { paint-order: stroke; stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }
 .chart .grid { stroke: var(--grid); stroke-width: 1; }
 .chart .axis { stroke: var(--quiet); stroke-width: 1; }
 .chart .reference { stroke: var(--quiet); stroke-width: 1.4; stroke-dasharray: 2 4; }

@@ -1,6 +1,8 @@
 """Titles and captions: what one sees, for people who have not read the papers."""
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,8 +10,11 @@ from rnnlab.architecture.cells import CELLS
 from rnnlab.graph.catalogue import CATALOGUE
 from rnnlab.report.numbers import Part
 from rnnlab.studies.comparison import measures_of
+from rnnlab.studies.expansion import size_words
 from rnnlab.studies.importance import METHOD
 from rnnlab.studies.verdict import listed
+from rnnlab.tasks.registry import TASKS
+from rnnlab.tasks.task import AbstractTask
 
 if TYPE_CHECKING:
     from rnnlab.studies.records import ArmRecord, StudyRecord
@@ -23,13 +28,62 @@ def report_title(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
     return f"{_names(parts[0])} on {parts[0].records[0].arm.task.name}"
 
 
+def subtitle(record: "StudyRecord") -> str:
+    """Which study it is of, and what its tasks are."""
+    tasks = ", ".join(dict.fromkeys(str(each.arm.task) for each in record.arms))
+    state = "" if record.is_complete else "; not complete yet"
+    summaries = [text for text in dict.fromkeys(task_summary(each.arm.task) for each in record.arms) if text]
+    meaning = f" The task{'s' if len(summaries) > 1 else ''}: {'; '.join(summaries)}." if summaries else ""
+    return f"rnnlab study {record.name}: {tasks}{state}.{meaning}"
+
+
 def part_title(part: Part) -> str:
-    """Who is compared on what."""
-    return f"{_names(part)} on {part.comparison.task}"
+    """Who is compared on what, and how large they are."""
+    labels = [each.labels for each in part.records]
+    common = {key: value for key, value in labels[0].items() if all(other.get(key) == value for other in labels)}
+    depth = f", {count_words(common['depth'], 'layer')}" if "depth" in common else ""
+    size = next((f", {count_words(common[key], key[:-1])}" for key in ("parameters", "units") if key in common), "")
+    return f"{_names(part)} on {part.comparison.task}{depth}{size}"
+
+
+def count_words(count: int | Mapping[str, int], unit: str) -> str:
+    """How many of something; widths of single nodes one by one.
+
+    >>> count_words(1, "layer"), count_words(1500, "parameter"), count_words({"h1": 4, "h2": 8}, "unit")
+    ('1 layer', '1,500 parameters', 'units h1=4 h2=8')
+    """
+    if isinstance(count, Mapping):
+        return f"{unit}s {size_words(count)}"
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
+def verdicts_in_short(parts: Sequence[Part]) -> str:
+    """Who is best in how many of several comparisons; one architecture alone is none."""
+    verdicts = [part.comparison.verdict for part in parts if len(part.comparison.contenders) > 1]
+    if not verdicts:
+        return "Nothing is compared here: every architecture stands alone."
+    winners = Counter(each.winner for each in verdicts if each.winner is not None)
+    if not winners:
+        return f"None of the {len(verdicts)} comparisons has a winner." if len(verdicts) > 1 else verdicts[0].sentence
+    (first, most), *others = winners.most_common()
+    rest = len(verdicts) - winners.total()
+    ending = f"; the other{f' {rest} have' if rest > 1 else ' has'} no winner" if rest else ""
+    more = "".join(f", {name} in {count}" for name, count in others)
+    return f"{first} is best in {most} of {len(verdicts)} comparisons{more}{ending}."
+
+
+def task_summary(task: AbstractTask) -> str:
+    """What a network has to do, for people who do not know the task's name; nothing for a task of one's own.
+
+    >>> from rnnlab import task
+    >>> task_summary(task("adding"))
+    'add two marked numbers of a long sequence'
+    """
+    return TASKS[task.name].summary if task.name in TASKS else ""
 
 
 def _names(part: Part) -> str:
-    return listed([each.name for each in part.comparison.contenders])
+    return listed([each.name for each in part.comparison.contenders], "architectures")
 
 
 def score_caption(part: Part) -> str:
@@ -37,7 +91,7 @@ def score_caption(part: Part) -> str:
     runs = "seed" if part.comparison.sample == "seeds" else "trial"
     return (
         f"Every mark is one {runs}, scored on test data it was not trained on. The upright line is the mean, the bar "
-        "under the marks its 95% interval. Architectures whose bars lie apart differ; the tests below say how surely. "
+        "under the marks its 95% interval. Whether differences are more than chance, the tests below say. "
         "Marks at the edge lie beyond it."
     )
 
@@ -58,8 +112,8 @@ def history_caption(part: Part) -> str:
     diverged = " Short lines at the bottom are trials that diverged." if total else ""
     return (
         "Every mark is one trial, one hyperparameter setting trained to its end, with its score on validation data. "
-        "The solid line is the best so far, the dashed line the median so far: a low median means that most settings "
-        f"work, so that the architecture is easy to train.{diverged} Marks at the edge lie beyond it."
+        "The solid line is the best so far, the dashed line the median so far: where they lie close together at a good "
+        f"score, most settings work, and the architecture is easy to train.{diverged} Marks at the edge lie beyond it."
     )
 
 

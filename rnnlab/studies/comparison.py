@@ -5,7 +5,7 @@ compared. Where a study has no such runs (C71: random draws), all its trials are
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from rnnlab.errors import GraphError, TuningError
 from rnnlab.graph.measures import Measures, measure
+from rnnlab.studies.expansion import network_name, size_words
 from rnnlab.studies.statistics import Interval, PairTest, Summary, mean_interval, pairwise_tests, summary
 from rnnlab.studies.verdict import Verdict, judge
 from rnnlab.tasks.task import Score
@@ -146,15 +147,30 @@ def comparisons(record: "StudyRecord") -> tuple[Comparison, ...]:
 
 
 def groups(records: Sequence["ArmRecord"]) -> list[list["ArmRecord"]]:
-    """Arms that are compared with each other.
+    """Arms that are compared with each other; of several groups, each arm is named by what tells it from its own.
 
     Widths tell groups apart only where an architecture comes in several: networks of equal size may differ in width.
     """
     found = _grouped(records, ("parameters", "depth"))
     named = [[tuple(each.labels.get(key) for key in ("architecture", "cell", "label")) for each in g] for g in found]
     if any(len(set(names)) < len(names) for names in named):
-        return _grouped(records, ("parameters", "depth", "units"))
-    return found
+        found = _grouped(records, ("parameters", "depth", "units"))
+    return found if len(found) == 1 else [_shortly_named(group) for group in found]
+
+
+def _shortly_named(group: Sequence["ArmRecord"]) -> list["ArmRecord"]:
+    """The arms of a group without what all of them have in their names, such as the task and the size."""
+    differing = [key for key in ("units", "label") if len({str(each.labels.get(key)) for each in group}) > 1]
+    names = [_short_name(each, differing) for each in group]
+    return [replace(each, arm=replace(each.arm, name=name)) for each, name in zip(group, names, strict=True)]
+
+
+def _short_name(record: "ArmRecord", differing: Sequence[str]) -> str:
+    labels = record.labels
+    words = [network_name(labels)]
+    words += [f"units {size_words(labels['units'])}"] if "units" in differing and "units" in labels else []
+    words += [labels["label"]] if "label" in differing and "label" in labels else []
+    return " ".join(words)
 
 
 def _grouped(records: Sequence["ArmRecord"], keys: Sequence[str]) -> list[list["ArmRecord"]]:

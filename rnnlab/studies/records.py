@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from rnnlab.studies.curves import thinned
 from rnnlab.studies.repeats import repeats_name
 from rnnlab.studies.specification import StudySpec
 from rnnlab.studies.stored import opened, read_spec
+from rnnlab.tasks.task import Score
 from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.binding import bind
 from rnnlab.tuning.sittings import Sitting, sittings
@@ -62,6 +63,7 @@ class ArmRecord:
                 runs.append(trial.run)
         return {
             "arm": self.arm.to_json(),
+            "score": asdict(self.arm.score),
             "labels": dict(self.labels),
             "runs": [dict(run) for run in runs],
             "trials": [_trial_json(trial, runs, max_points) for trial in self.trials],
@@ -72,8 +74,9 @@ class ArmRecord:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "ArmRecord":
         """What `to_json` gave."""
-        arm, runs = Arm.from_json(values["arm"]), values["runs"]
-        repeated = None if values["repeated"] is None else Arm.from_json(values["repeated"])
+        runs, score = values["runs"], {"known_score": _score(values["score"])}
+        arm = Arm.from_json(values["arm"] | score)
+        repeated = None if values["repeated"] is None else Arm.from_json(values["repeated"] | score)
         return cls(
             arm=arm,
             labels=values["labels"],
@@ -209,6 +212,12 @@ def _repeated(name: str, store: Store) -> tuple[Arm, ...]:
 
 def _repeats(name: str, store: Store, arm: Arm | None) -> tuple[Trial, ...]:
     return () if arm is None else tuple(Trials(store, repeats_name(name), arm).all())
+
+
+def _score(values: Mapping[str, Any]) -> Score:
+    """A score as JSON gives it back: with lists for tuples."""
+    found: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in values.items()}
+    return Score(**found)
 
 
 def _num_ended(trials: Sequence[Trial]) -> int:

@@ -8,6 +8,9 @@ from itertools import combinations
 from rnnlab.studies.statistics import PairTest, Summary
 from rnnlab.tasks.task import Score
 
+MOST_NAMES = 6
+"""How many names a sentence may list."""
+
 LEARNED = 0.05  # the share of the way from chance to the best score that counts as having learned anything
 
 
@@ -47,16 +50,16 @@ def judge(
     judged = sorted(
         (name for name, each in summaries.items() if each.num > 1), key=lambda name: sign * summaries[name].mean
     )
-    if not judged:
-        return Verdict(None, (), "No verdict: no architecture has two runs that did not diverge.", ())
     case = _Case(score, summaries, {frozenset((test.first, test.second)): test for test in tests}, level, sample)
+    if not judged:
+        return Verdict(None, (), case.nobody_judged(), tuple(case.runs()))
     others = [name for name in judged[1:] if not case.differ(judged[0], name)]
     leaders = (judged[0], *others)
     beaten = [name for name in judged if name not in leaders]
-    details = tuple(case.details(judged, leaders, beaten))
     if case.idle(judged) == judged:
-        return Verdict(None, leaders, case.nobody_learned(), details)
+        return Verdict(None, leaders, case.nobody_learned(judged), (case.means(judged), *case.runs()))
     winner = judged[0] if beaten and not others else None
+    details = tuple(case.details(judged, leaders, beaten))
     return Verdict(winner, leaders, case.sentence(judged, leaders, beaten), details)
 
 
@@ -99,10 +102,10 @@ class _Case:
                 f"No significant difference between {names}: {self.sample} of the same architecture "
                 f"differ as much as the architectures do."
             )
-        better = f"and is better than {listed(beaten)}, " if beaten else ""
+        better = f"and is better than {listed(beaten, 'others')}, " if beaten else ""
         return (
             f"No clear winner: {leaders[0]} has the best average {quantity(self.score)}, {self.mean(leaders[0])}, "
-            f"{better}but its lead over {listed(leaders[1:])} is not significant."
+            f"{better}but its lead over {listed(leaders[1:], 'others')} is not significant."
         )
 
     def significant(self, judged: Sequence[str]) -> list[tuple[str, str]]:
@@ -128,18 +131,27 @@ class _Case:
             found.append(self.means(judged))
         if len(leaders) > 1 and beaten:
             found.append(self.means(judged))
-        pairs = self.significant(judged[1:])
-        for name in dict.fromkeys(better for better, _ in pairs):
-            found.append(f"{name} is better than {listed([worse for better, worse in pairs if better == name])}.")
-        return [*found, *self.runs(), *self.some_learned_nothing(judged)]
+        return [*found, *self.other_pairs(judged[1:]), *self.runs(), *self.some_learned_nothing(judged)]
+
+    def other_pairs(self, judged: Sequence[str]) -> list[str]:
+        """Who of those that are not best is better than whom; of many only how often that is so."""
+        pairs = self.significant(judged)
+        if pairs and len(judged) >= MOST_NAMES:
+            return [f"Of the others {len(pairs)} pairs differ: the tests of all pairs are in the report."]
+        return [
+            f"{name} is better than {listed([worse for better, worse in pairs if better == name])}."
+            for name in dict.fromkeys(better for better, _ in pairs)
+        ]
 
     def sureness(self, leaders: Sequence[str], beaten: Sequence[str]) -> str:
         worst = max(self.p(leaders[0], name) for name in beaten)
         odds = "less than once in 1000" if worst < 0.001 else f"about once in {max(2, round(1 / worst))}"
-        many = "a difference this large" if len(beaten) == 1 else "differences this large"
+        lead = "such a lead" if len(beaten) == 1 else "such leads"
+        num_tests = sum(test.welch is not None for test in self.tests.values())
+        corrected = f", corrected for {num_tests} pairs" if num_tests > 1 else ""
         return (
-            f"How sure: if the architectures were equally good, chance would bring {many} {odds} comparisons "
-            f"(Welch's t-test, corrected for {len(self.tests)} pairs)."
+            f"How sure: if {listed(beaten, 'of them')} were as good as {leaders[0]}, chance would bring {lead} {odds} "
+            f"comparisons (Welch's t-test{corrected})."
         )
 
     def means(self, judged: Sequence[str]) -> str:
@@ -150,8 +162,11 @@ class _Case:
         """How many runs that rests on, and whose diverged."""
         totals = {each.num + each.num_infeasible for each in self.summaries.values()}
         low, high = min(totals), max(totals)
-        found = [f"Every architecture has {low if low == high else f'{low} to {high}'} {self.sample}."]
+        unit = self.sample.removesuffix("s") if low == high == 1 else self.sample
+        found = [f"Every architecture has {low if low == high else f'{low} to {high}'} {unit}."]
         for name, each in self.summaries.items():
+            if high and not each.num + each.num_infeasible:
+                found.append(f"{name} has none, and cannot be judged.")
             if each.num_infeasible:
                 runs = "run of" if each.num_infeasible == 1 else "runs of"
                 end = "cannot be judged" if each.num < 2 else "is judged by the others"
@@ -164,9 +179,17 @@ class _Case:
             return []
         return [name for name in judged if not has_learned(self.score, self.summaries[name].mean)]
 
-    def nobody_learned(self) -> str:
+    def nobody_judged(self) -> str:
+        if any(each.num_infeasible for each in self.summaries.values()):
+            return "No verdict: no architecture has two runs that did not diverge."
+        return "No verdict: no architecture has two runs, and one alone tells nothing."
+
+    def nobody_learned(self, judged: Sequence[str]) -> str:
+        is_alone = len(judged) == 1
+        who = f"{judged[0]} has not" if is_alone else "None of them has"
+        what = "its average is no" if is_alone else "no average is"
         return (
-            f"None of them has learned the task: no average is better than chance ({self.chance()}). "
+            f"{who} learned the task: {what} better than chance ({self.chance()}). "
             "That says little about the architectures; train longer, tune more, or make the task easier."
         )
 
@@ -174,7 +197,9 @@ class _Case:
         idle = self.idle(judged)
         if not idle or len(idle) == len(judged):
             return []
-        return [f"{listed(idle)} {'does' if len(idle) == 1 else 'do'} no better than chance ({self.chance()})."]
+        return [
+            f"{listed(idle, 'of them')} {'does' if len(idle) == 1 else 'do'} no better than chance ({self.chance()})."
+        ]
 
     def chance(self) -> str:
         assert not isinstance(self.score.chance, tuple)  # with chances of their own, nobody is said to be idle
@@ -192,13 +217,16 @@ def has_learned(score: Score, value: float) -> bool:
 
 
 def quantity(score: Score) -> str:
-    """A score in words, with its unit.
+    """A score in words, with its unit where its name does not say it already.
 
     >>> quantity(Score(name="cross_entropy", unit="nats per step", better="lower", chance=1.0, baseline="guess"))
     'cross entropy (nats per step)'
+    >>> quantity(Score(name="nats_per_step", unit="nats per step", better="lower", chance=1.0, baseline="guess"))
+    'nats per step'
     """
-    name = {"mse": "mean squared error"}.get(score.name, score.name.replace("_", " "))
-    return f"{name} ({score.unit})" if score.unit else name
+    words = [{"mse": "mean squared error"}.get(word, word) for word in score.name.split("_")]
+    name = " ".join(words)
+    return name if score.unit in name else f"{name} ({score.unit})"
 
 
 def shown(value: float) -> str:
@@ -211,12 +239,16 @@ def shown(value: float) -> str:
     return f"{rounded:g}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names as in a sentence.
+def listed(names: Sequence[str], many: str = "") -> str:
+    """Names as in a sentence; more than MOST_NAMES are only counted where there is a word for so many.
 
     >>> listed(["sh"]), listed(["sh", "st"]), listed(["sh", "st", "td"])
     ('sh', 'sh and st', 'sh, st and td')
+    >>> listed(list("abcdefghi"), "others")
+    '9 others'
     """
+    if many and len(names) > MOST_NAMES:
+        return f"{len(names)} {many}"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

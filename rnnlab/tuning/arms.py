@@ -42,6 +42,8 @@ class Arm:
         path, precision: as in `train`.
         population: how many networks are trained at once, and so how many points are suggested at a time; left out, as
             many as the device likes. A sampler that learns from results learns more often from small populations.
+        known_score: what is tuned for, where somebody wrote it down; left out, the task says it, for which some tasks
+            need their data.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Arm:
     path: str = "auto"
     precision: str = "float32"
     population: int | None = None
+    known_score: Score | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name("an arm", self.name)
@@ -86,7 +89,7 @@ class Arm:
     @property
     def score(self) -> Score:
         """What is tuned for: the task's watched score, on validation."""
-        return self.task.scores[0]
+        return self.known_score or self.task.scores[0]
 
     @property
     def is_maximised(self) -> bool:

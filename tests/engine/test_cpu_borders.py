@@ -163,3 +163,16 @@ def test_all_pools_together_hold_a_bounded_number_of_bytes(monkeypatch: pytest.M
         monkeypatch.setattr(pools, "MOST_BYTES", 100)
         small(random(2, 31, 3))
         assert waiting(small) == before  # what is larger than all may be is not kept
+
+
+def test_gradients_that_overflow_come_without_a_warning() -> None:
+    """They are for the caller to see (C72); a warning of numpy's would come between the lines of a display."""
+    network = architecture("sh:relu", input_size=1, output_size=1, units=2)
+    model = Model(network, generator=torch.Generator().manual_seed(0), path="cpu")
+    with torch.no_grad():
+        for value in model.parameters():
+            value.fill_(3.0)
+        model.arrays["h->h[1]"].fill_(1e37)
+    x = torch.ones(64, 1, 1)
+    gradients = torch.autograd.grad(model(x)[0].sum(), list(model.parameters()), allow_unused=True)
+    assert not all(value is None or value.isfinite().all() for value in gradients)

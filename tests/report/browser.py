@@ -20,7 +20,7 @@ _LOOK = """
 function look(frame) {
   const page = frame.contentDocument, root = page.documentElement;
   page.querySelectorAll("details").forEach(each => { each.open = true; });
-  const cut = [], overlapping = [], small = [];
+  const cut = [], overlapping = [], small = [], large = [];
   for (const chart of page.querySelectorAll("svg.chart")) {
     const box = chart.getBoundingClientRect();
     const texts = [...chart.querySelectorAll("text")].filter(each => each.textContent.trim());
@@ -29,6 +29,7 @@ function look(frame) {
       if (one.left < box.left - 1 || one.right > box.right + 1 || one.top < box.top - 1 || one.bottom > box.bottom + 1)
         cut.push(texts[i].textContent);
       if (one.height < 9) small.push(texts[i].textContent);
+      if (one.height > 30) large.push(texts[i].textContent);
       boxes.slice(i + 1).forEach((other, j) => {
         const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
         const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
@@ -38,7 +39,7 @@ function look(frame) {
     });
   }
   const style = frame.contentWindow.getComputedStyle(page.body);
-  return { width: frame.clientWidth, overflow: root.scrollWidth - root.clientWidth, cut, overlapping, small,
+  return { width: frame.clientWidth, overflow: root.scrollWidth - root.clientWidth, cut, overlapping, small, large,
     charts: page.querySelectorAll("svg.chart").length, background: style.backgroundColor, text: style.color };
 }
 window.addEventListener("load", () => {
@@ -90,3 +91,4 @@ class Looked:
             assert not frame["cut"], f"{where} labels are cut: {frame['cut']}"
             assert not frame["overlapping"], f"{where} labels overlap: {frame['overlapping']}"
             assert not frame["small"], f"{where} labels are too small to read: {frame['small']}"
+            assert not frame["large"], f"{where} labels are larger than any heading: {frame['large']}"

@@ -36,8 +36,15 @@ def test_nothing_overflows_and_the_console_is_silent(page: str, tmp_path: Path, 
 def test_difficult_reports_are_as_tidy(tmp_path: Path) -> None:
     names = ["sh:gru", "section45-3-17", "grid-4-3:lstm-edges", "mongia-d", "hierarchical:ugrnn", "skip-21", "dots-2"]
     many = with_scores({name: [1e-7 * 10**place, 1e-6 * 10**place, 0.3] for place, name in enumerate(names)})
-    look(make_report(many).to_html(), tmp_path).check()
+    page = make_report(many).to_html()
+    assert "<h1>7 architectures on adding</h1>" in page
+    look(page, tmp_path).check()
     look(make_report(unfinished(demo_record(trials=3, seeds=2))).to_html(), tmp_path).check()
+
+
+def test_several_comparisons_are_as_tidy(tmp_path: Path) -> None:
+    several = demo_record(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=2)
+    look(make_report(several).to_html(), tmp_path).check()
 
 
 def test_long_names_are_cut_where_they_would_not_fit(tmp_path: Path) -> None:
@@ -60,8 +67,9 @@ def test_long_names_are_cut_where_they_would_not_fit(tmp_path: Path) -> None:
             "overlap",
         ),
         ('<svg class="chart" viewBox="0 0 4000 50"><text x="9" y="20">tiny</text></svg>', "too small"),
+        ('<svg class="chart" viewBox="0 0 90 50"><text x="9" y="20">huge</text></svg>', "larger than any heading"),
     ],
-    ids=["overflow", "error", "cut label", "overlapping labels", "tiny label"],
+    ids=["overflow", "error", "cut label", "overlapping labels", "tiny label", "huge label"],
 )
 def test_what_is_wrong_is_seen(page: str, tmp_path: Path, fault: str, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):

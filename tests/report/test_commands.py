@@ -53,7 +53,10 @@ def test_command_and_function_are_twins(capsys, folder: Path) -> None:
         store="other.db",
     )
     assert shown["event"] == "Result"
-    assert shown["parts"] == [part | {"protocol": shown["parts"][0]["protocol"]} for part in parts(twin)]
+    (part,) = parts(twin)
+    (same,) = shown["parts"]
+    assert same == part | {key: same[key] for key in ("title", "protocol")}
+    assert same["title"] == "sh and td on adding(num_evaluation=30, length=5), 60 parameters"
     assert shown["study"] == twin.record.name
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
 
@@ -78,10 +81,13 @@ def test_people_see_table_verdict_and_where_the_report_is(capsys, folder: Path) 
     assert main(["compare", "sh", "td", *SMALL]) == 0
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
-    assert lines[0] == "sh and td on adding(num_evaluation=30, length=5)"
-    assert lines[1] == "  sh  one recurrent layer, tanh cells"
-    assert lines[4].startswith("architecture  d_r  d_f  s  parameters")
-    assert {lines[5].split()[0], lines[6].split()[0]} == {"sh", "td"}
+    assert lines[0] == "sh and td on adding(num_evaluation=30, length=5), 60 parameters"
+    assert lines[1:3] == [
+        "the task: add two marked numbers of a long sequence",
+        "  sh  one recurrent layer, tanh cells",
+    ]
+    assert lines[5].startswith("architecture  d_r  d_f  s  parameters")
+    assert {lines[6].split()[0], lines[7].split()[0]} == {"sh", "td"}
     (written,) = folder.glob("compare-adding-*.html")
     assert lines[-1] == f"report: {written.name}"
     assert captured.err.startswith("study compare-adding-")

@@ -138,6 +138,23 @@ def test_given_hyperparameters_leave_the_space(tmp_path: Path) -> None:
     assert command.startswith("rnnlab compare sh lstm --task adding --length 5 --num-evaluation 30 --parameters 60")
 
 
+@pytest.mark.parametrize(("optimiser", "has_momentum"), [("adam", True), ("sgd", False)])
+def test_what_depends_on_a_given_hyperparameter_is_tuned_where_it_has_a_part(
+    optimiser: str, has_momentum: bool, tmp_path: Path
+) -> None:
+    given = {"optimiser": optimiser, "batch_size": 4, "evaluate_every": 4}
+    report = small(tmp_path, trials=2, seeds=2, hyperparameters=given)
+    for each in report.record.arms:
+        assert "optimiser" not in each.arm.space.names
+        assert ("momentum" in each.arm.space.names) == has_momentum
+        for trial in each.trials:
+            assert trial.hyperparameters.optimiser == optimiser
+            assert ("momentum" in trial.point) == has_momentum
+    command = report.to_json()["command"]
+    assert f"-p optimiser={optimiser}" in command
+    assert "momentum" not in command
+
+
 def test_steps_have_a_default_for_each_task(tmp_path: Path) -> None:
     """A comparison that ends before its first step knows how many there would have been."""
     report = small(tmp_path, steps=None, hyperparameters=None, stop=lambda: True)
@@ -191,7 +208,10 @@ def refuses(folder: Path, message: str, **changes: Any) -> None:
         ({"sampler": "gpp"}, "gpp"),
         ({"hyperparameters": {"learning_rat": 1.0}}, "did you mean 'learning_rate'"),
         ({"hyperparameters": {"num_steps": 3}}, "steps and num_steps are the same"),
-        ({"hyperparameters": {"optimiser": "adam"}}, "optimiser is given, but momentum is tuned depending on it"),
+        ({"architectures": ("sh", "td:lstmm")}, "no cell is named 'lstmm'.*did you mean 'lstm'"),
+        ({"architectures": ("sh", "sh:tanh")}, "^sh and sh:tanh are the same network: a comparison needs different"),
+        ({"task": {"name": "adding", "length": "x"}}, "^length must be an integer"),
+        ({"task": {"name": "adding", "lenght": 5}}, "^adding has no argument 'lenght'; did you mean 'length'"),
         ({"output": "report.pdf"}, r"a report is written as \.html, \.md, \.json"),
         ({"output": "nowhere/report.html"}, "there is no folder nowhere"),
     ],

@@ -49,6 +49,7 @@ def test_commands_run_with_less_to_do(capsys) -> None:
     [
         (["sh"], "a comparison needs two architectures or more"),
         (["sh", "tdd"], "no architecture is named 'tdd'; did you mean 'td'?"),
+        (["sh", "sh:tanh"], "sh and sh:tanh are the same network"),
         (["sh", "td", "--parameters", "7"], "arm td: 7 parameters are too few: one unit a layer has 12 already"),
         (["sh", "td", "-o", "nowhere/r.html"], "cannot write nowhere/r.html: there is no folder nowhere"),
     ],

@@ -15,9 +15,12 @@ from rnnlab.report.figures import draw_curves, draw_history, draw_importances, d
 from rnnlab.report.protocol import repeat_command
 from rnnlab.report.report import Report, make_report, write_report
 from rnnlab.report.results import pair_table
+from rnnlab.report.words import verdicts_in_short
+from rnnlab.studies.finding import find_spec
 from rnnlab.studies.importance import Importance
 from rnnlab.studies.records import StudyRecord
-from tests.report.made_records import demo_record, unfinished, with_scores
+from rnnlab.studies.specification import StudySpec
+from tests.report.made_records import demo_record, record, spec, unfinished, with_scores
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +87,7 @@ def test_verdict_comes_first_and_everything_is_there(page: str, report: Report) 
     assert 'name="viewport"' in page
     assert repeat_command(report.record) in page
     assert "Gaussian process" in page
+    assert "The task: add two marked numbers of a long sequence." in page
 
 
 def test_every_drawing_says_in_words_what_it_shows(page: str) -> None:
@@ -131,7 +135,8 @@ def test_conclusions_name_the_better_one(task: str, better: str) -> None:
 
 def test_markdown_has_the_same_tables(report: Report) -> None:
     text = report.to_markdown()
-    assert text.startswith("# sh, st, td and lstm on adding\n\n**")
+    assert text.startswith("# sh, st, td and lstm on adding\n\nrnnlab study demo: adding(")
+    assert text.index("The task: add two marked numbers of a long sequence.\n\n**") < 300
     assert f"**{report.comparison.verdict.sentence}**" in text
     rows = [line for line in text.splitlines() if line.startswith("| td |")]
     assert rows
@@ -166,14 +171,16 @@ def test_report_in_a_folder_is_named_as_the_study(report: Report, tmp_path: Path
 
 def test_printed_report_has_table_verdict_and_path(report: Report, tmp_path: Path) -> None:
     lines = str(report.save(tmp_path / "x.html")).splitlines()
-    assert lines[0] == "sh, st, td and lstm on adding(num_evaluation=100, length=20)"
-    assert lines[1:5] == [
+    assert lines[0] == "sh, st, td and lstm on adding(num_evaluation=100, length=20), 1,000 parameters"
+    assert lines[1] == "the task: add two marked numbers of a long sequence"
+    assert lines[2:6] == [
         *("  sh    one recurrent layer, tanh cells", "  st    two stacked layers, tanh cells"),
         *("  td    two layers and a top-down edge of delay 1, tanh cells", "  lstm  one recurrent layer, lstm cells"),
     ]
-    assert lines[6].split()[:5] == ["architecture", "d_r", "d_f", "s", "parameters"]
-    assert lines[7].split()[0] == "td"
-    assert lines[11].startswith("d_r recurrent depth, d_f feedforward depth")
+    assert lines[7].split()[:5] == ["architecture", "d_r", "d_f", "s", "parameters"]
+    assert lines[8].split()[0] == "td"
+    assert lines[12].startswith("d_r recurrent depth, d_f feedforward depth")
+    assert lines[13].startswith("mse: the mean over seeds on test data; best trial: of tuning, on validation data")
     assert report.comparison.verdict.sentence in lines
     assert lines[-1] == f"report: {tmp_path / 'x.html'}"
 
@@ -203,12 +210,52 @@ def test_architecture_alone_and_several_comparisons_have_reports() -> None:
     assert "td stands alone" in alone.to_html()
     assert "Are the differences real?" not in alone.to_html()
     several = make_report(demo_record(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=2))
-    headings = Outline(several.to_html()).headings
-    assert headings.count("Results") == 2
-    assert headings[0] == "demo"
-    assert headings.count("Repeat it") == 1
+    page = several.to_html()
+    assert Outline(page).headings == [
+        *("demo", "sh and td on adding(num_evaluation=100, length=20), 300 parameters"),
+        *("sh and td on adding(num_evaluation=100, length=20), 1,000 parameters", "Repeat it", "Words"),
+    ]
+    assert page.count("<h3>Results</h3>") == several.to_markdown().count("### Results") == 2
     with pytest.raises(RnnlabError, match="holds 2 comparisons"):
         _ = several.comparison
+
+
+def test_several_comparisons_begin_with_all_verdicts() -> None:
+    """Those of 300 parameters have a winner, those of 1000 have none."""
+    made = spec(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=5)
+
+    def score(name: str, number: int, _: object) -> float:
+        return 0.02 * (1 + 0.1 * number) * (4 if name == "sh parameters 300" else 1)
+
+    several = make_report(record(made, score, score))
+    short = "td is best in 1 of 2 comparisons; the other has no winner."
+    assert several.parts[0].comparison.verdict.winner == "td"
+    page, text = several.to_html(), several.to_markdown()
+    assert page.index(short) < page.index("<h2")
+    for number, part in enumerate(several.parts, start=1):
+        sentence = part.comparison.verdict.sentence
+        assert page.index(f'href="#comparison-{number}"') < page.index(sentence) < page.index("<h2")
+        assert f'<h2 id="comparison-{number}">' in page
+        assert page.count(sentence) == text.count(sentence) == 2
+    assert text.index(short) < text.index("## ")
+    assert str(several).endswith(short)
+
+
+def verdicts(*winners: str | None) -> str:
+    """In short, of comparisons with these winners."""
+    (part,) = make_report(with_scores({"sh": [0.1, 0.2, 0.3], "td": [0.2, 0.3, 0.1]})).parts
+    verdict = part.comparison.verdict
+    return verdicts_in_short(
+        [replace(part, comparison=replace(part.comparison, verdict=replace(verdict, winner=name))) for name in winners]
+    )
+
+
+def test_verdicts_are_counted() -> None:
+    assert verdicts("td", "sh", "td") == "td is best in 2 of 3 comparisons, sh in 1."
+    assert verdicts("td", None, None) == "td is best in 1 of 3 comparisons; the other 2 have no winner."
+    assert verdicts(None, None) == "None of the 2 comparisons has a winner."
+    (alone,) = make_report(with_scores({"td": [0.1, 0.12, 0.11]})).parts
+    assert verdicts_in_short([alone, alone]) == "Nothing is compared here: every architecture stands alone."
 
 
 def test_command_that_repeats_a_study(report: Report) -> None:
@@ -222,6 +269,12 @@ def test_command_that_repeats_a_study(report: Report) -> None:
     task = {"name": "capacity", "seed": 3, "input_once": True, "num_samples": 5}
     seeded = demo_record(task=task, trials=2, seeds=2, architectures=["sh", "td"])
     assert "--task-seed 3 --input-once true --num-samples 5 --parameters" in repeat_command(seeded)
+    shipped = find_spec("example", scale="smoke")
+    example = record(shipped, lambda *_: 0.1, lambda *_: 0.1)
+    assert repeat_command(example) == "rnnlab study run example --scale smoke --population 4"
+    changed = StudySpec.from_json(shipped.to_json() | {"seed": 3})
+    own = record(changed, lambda *_: 0.1, lambda *_: 0.1)
+    assert repeat_command(own) == "rnnlab study run example.json  # a file with the specification below"
     several = demo_record(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=2)
     assert repeat_command(several) == "rnnlab study run demo.json  # a file with the specification below"
     assert repeat_command(replace(several, spec=None)) == "rnnlab study resume demo"

@@ -29,10 +29,11 @@ from rnnlab.report.paper_collins import (
 )
 from rnnlab.report.paper_curves import PAPER, length_panels, loss_panels, skip_panels
 from rnnlab.report.paper_drawing import draw_panel, styles_of
+from rnnlab.report.paper_grid import depth_grids, draw_grid
 from rnnlab.report.paper_page import HEADING, paper_html, paper_json, paper_markdown
 from rnnlab.report.paper_panels import Panel, Series
 from rnnlab.report.paper_section import paper_section
-from rnnlab.report.paper_tables import infeasible_table, pair_tests, paper_tables, robustness_table
+from rnnlab.report.paper_tables import infeasible_table, pair_tests, panel_numbers, paper_tables, robustness_table
 from rnnlab.report.paper_values import beside
 from rnnlab.report.report import make_report
 from rnnlab.report.style import style_sheet
@@ -349,6 +350,55 @@ def test_tables_have_the_papers_layout() -> None:
     assert [row[1] for row in quoted.rows] == ["1.48", "1.54"]
 
 
+def grid_of_depths(task: str) -> StudyRecord:
+    """Feedforward depth 4 with recurrent depth 3 is the best by far, feedforward depth 2 with 1 the worst."""
+
+    def value(arm: str, number: int) -> float:
+        name = arm.split()[0].removesuffix(":tanh")
+        return 0.5 + 0.1 * int(name[5]) - 0.05 * int(name[7]) if task == "mnist" else 2.0 + 0.1 * int(name[5])
+
+    return made("zhang-grid", "smoke", value, arms=[{"task": task, "parameters": 3000}])
+
+
+def test_networks_stand_in_a_grid_by_their_depths() -> None:
+    """Z67: with the paper's numbers."""
+    found = grid_of_depths("text8-zhang")
+    (grid,) = depth_grids(found, beside(found, table(found)))
+    assert (grid.rows, grid.columns) == (("2", "3", "4"), ("1", "2", "3"))
+    assert grid.cells["2", "1"].value == pytest.approx(2.2)
+    assert [grid.cells["3", column].paper for column in grid.columns] == [1.86, 1.84, 1.86]
+    assert [grid.cells[row, "1"].shade for row in grid.rows] == pytest.approx([1.0, 0.5, 0.0])  # lower is better
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", draw_grid(grid))
+    assert texts.count("paper 1.84") == 1
+    assert {"d_f = 4", "d_r = 3", "2.2", "bits per character first74, lower is better"} <= set(texts)
+
+
+def test_grid_of_mnist_has_a_figure_without_numbers_of_the_paper() -> None:
+    """Z68."""
+    found = grid_of_depths("mnist")
+    section = paper_section(found)
+    assert section is not None
+    (figure,) = [piece for piece in section.pieces if isinstance(piece, Figure)]
+    (grid,) = depth_grids(found, section.numbers)
+    assert grid.words == "accuracy (%), higher is better"
+    assert grid.cells["4", "1"].value == pytest.approx(85.0)
+    assert grid.cells["4", "1"].shade == 1.0
+    assert {cell.paper for cell in grid.cells.values()} == {None}
+    assert ("mnist", "d_f = 4", "d_r = 3", "75", "–") in figure.table.rows
+    assert "paper" not in "".join(re.findall(r"<text[^>]*>([^<]*)</text>", figure.drawings[0]))
+
+
+def test_networks_that_fill_no_grid_have_none() -> None:
+    found = made("zhang-table1", "laptop", lambda arm, number: 1.5)
+    assert depth_grids(found, ()) == []
+
+
+def test_numbers_of_panels_say_what_they_are(capacity: StudyRecord) -> None:
+    rows = panel_numbers(capacity_panels(capacity)).rows
+    assert len({row[:4] for row in rows}) == len(rows)  # each has a meaning of its own
+    assert {row[3] for row in rows} == {"stored bits", "bits per parameter"}
+
+
 def test_recollected_numbers_are_marked() -> None:
     found = made("pascanu-ptb-word", "gpu", lambda arm, number: 200.0)
     first, quoted = paper_tables(beside(found, table(found)), table(found).quoted)
@@ -463,6 +513,7 @@ def test_every_experiment_runs_and_is_drawn(name: str, small: Path) -> None:
     page = make_report(found).to_html()
     assert HEADING in page
     assert all(piece.heading.replace("'", "&#x27;") in page for piece in section.pieces)
+    assert page.index('<section class="verdict">') < page.index(HEADING)
     json.dumps(paper_json(found), allow_nan=False)
     text = "\n".join(paper_markdown(found))
     assert all(each in text for each in section.deviations)

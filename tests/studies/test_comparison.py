@@ -91,10 +91,11 @@ def test_trials_that_still_run_do_not_count() -> None:
 def test_tasks_sizes_and_depths_are_compared_apart() -> None:
     sizes = demo_record(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=2)
     names = [[each.name for each in found.contenders] for found in comparisons(sizes)]
-    assert names == [["sh parameters 300", "td parameters 300"], ["sh parameters 1000", "td parameters 1000"]]
+    assert names == [["sh", "td"], ["sh", "td"]]
+    assert [each.arm.name for each in sizes.arms][:2] == ["sh parameters 300", "sh parameters 1000"]
     depths = demo_record(architectures=None, cells=["gru", "lstm"], depths=[1, 2], trials=2, seeds=2)
     names = [[each.name for each in found.contenders] for found in comparisons(depths)]
-    assert names == [["gru depth 1", "lstm depth 1"], ["gru depth 2", "lstm depth 2"]]
+    assert names == [["gru", "lstm"], ["gru", "lstm"]]
     tasks = [{"name": "adding", "length": length, "num_evaluation": 10} for length in (4, 6)]
     both = demo_record(architectures=["sh", "td"], task=None, tasks=tasks, trials=2, seeds=2)
     assert [found.task for found in comparisons(both)] == [
@@ -109,6 +110,15 @@ def test_widths_tell_groups_apart_only_where_an_architecture_has_several() -> No
     assert [len(found.contenders) for found in comparisons(zhang)] == [2]
     listed = demo_record(architectures=["sh", "td"], parameters=None, units=[4, 8], trials=2, seeds=2)
     assert [len(found.contenders) for found in comparisons(listed)] == [2, 2]
+
+
+def test_names_have_what_tells_architectures_of_a_comparison_apart() -> None:
+    """Task and size are the same for all; widths and labels are not."""
+    arms = [{"architectures": ["sh", "td"], "units": 8}, {"architectures": "sh", "units": 6, "label": "small"}]
+    tasks = [{"name": "adding", "length": length, "num_evaluation": 10} for length in (4, 6)]
+    found = demo_record(architectures=None, parameters=None, task=None, tasks=tasks, arms=arms, trials=2, seeds=2)
+    names = [[each.name for each in found.contenders] for found in comparisons(found)]
+    assert names == [["sh units 8", "td units 8", "sh units 6 small"]] * 2
 
 
 def test_arms_of_different_tasks_are_not_compared() -> None:
@@ -135,10 +145,10 @@ def test_winner_differs_from_all_others() -> None:
         "td is best: its mean squared error is 0.1 on average over 10 seeds, 2 times smaller than that of st, "
         "the next best (0.2)."
     )
-    assert found.details[0].startswith(
-        "How sure: if the architectures were equally good, chance would bring differences"
+    assert found.details[0] == (
+        "How sure: if st and sh were as good as td, chance would bring such leads less than once in 1000 comparisons "
+        "(Welch's t-test, corrected for 3 pairs)."
     )
-    assert "less than once in 1000 comparisons" in found.details[0]
     assert found.details[1:] == ("st is better than sh.", "Every architecture has 10 seeds.")
     four = verdict({"sh": around(0.4), "td": around(0.1), "st": around(0.2), "bu": around(0.8)})
     assert four.details[1:3] == ("st is better than sh and bu.", "sh is better than bu.")
@@ -164,6 +174,28 @@ def test_leaders_that_do_not_differ_share_the_lead() -> None:
         "but its lead over st is not significant."
     )
     assert "Average mean squared error: td 0.1, st 0.101, sh 0.4; lower is better." in found.details
+    assert found.details[0].startswith("How sure: if sh were as good as td, chance would bring such a lead less than")
+
+
+def test_correction_is_told_for_the_pairs_that_were_tested() -> None:
+    two = verdict({"sh": around(0.4), "td": around(0.1)})
+    assert two.details[0].endswith("comparisons (Welch's t-test).")
+    diverged = verdict({"sh": around(0.4), "td": around(0.1), "st": around(0.2), "bu": [None] * 10})
+    assert diverged.details[0].endswith("(Welch's t-test, corrected for 3 pairs).")
+
+
+def test_of_many_architectures_names_are_only_counted() -> None:
+    """Seven share the lead, eight are worse; among those seven are better than one."""
+    scores = {f"good {place}": around(0.1 + 0.0001 * place, 0.1) for place in range(7)}
+    scores |= {f"bad {place}": around(0.3 + 0.0001 * place, 0.1) for place in range(7)} | {"worst": around(0.6)}
+    found = verdict(scores)
+    assert found.sentence == (
+        "No clear winner: good 0 has the best average mean squared error, 0.1, and is better than 8 others, "
+        "but its lead over good 1, good 2, good 3, good 4, good 5 and good 6 is not significant."
+    )
+    assert found.details[0].startswith("How sure: if 8 of them were as good as good 0")
+    assert "Of the others 55 pairs differ: the tests of all pairs are in the report." in found.details
+    assert not any("is better than" in line for line in found.details)
 
 
 def test_no_difference_is_said_to_be_none() -> None:
@@ -194,6 +226,20 @@ def test_architectures_whose_runs_diverged_are_not_judged() -> None:
     assert alone.winner is None
     nobody = verdict({"sh": [None] * 10, "td": [None] * 10})
     assert nobody.sentence == "No verdict: no architecture has two runs that did not diverge."
+    assert nobody.details[0] == "Every architecture has 10 seeds."
+    single = verdict({"sh": [0.1], "td": [0.2]}, sample="trials")
+    assert single.sentence == "No verdict: no architecture has two runs, and one alone tells nothing."
+    assert single.details == ("Every architecture has 1 trial.",)
+
+
+def test_architectures_without_a_setting_to_train_again_are_not_forgotten() -> None:
+    """All trials of sh diverged in tuning, so that there is nothing to train over seeds."""
+    found = verdict({"sh": [], "td": around(0.1), "st": around(0.2)})
+    assert found.winner == "td"
+    assert found.details[1:] == (
+        "Every architecture has 0 to 10 seeds.",
+        "sh has none, and cannot be judged.",
+    )
 
 
 def test_one_architecture_stands_alone() -> None:
@@ -208,7 +254,13 @@ def test_learning_nothing_is_no_victory() -> None:
     assert found.sentence.startswith(
         "None of them has learned the task: no average is better than chance (1: predict 1)"
     )
+    assert found.details == (
+        "Average mean squared error: td 0.99, sh 1.02; lower is better.",
+        "Every architecture has 10 seeds.",
+    )
     assert "learned" not in verdict({"sh": around(1.02), "td": around(0.99)}, sample="trials").sentence
+    alone = verdict({"td": around(0.99)})
+    assert alone.sentence.startswith("td has not learned the task: its average is no better than chance (1: predict 1)")
     some = verdict({"sh": around(1.02), "td": around(0.2)})
     assert some.winner == "td"
     assert some.details[-1] == "sh does no better than chance (1: predict 1)."

@@ -106,3 +106,16 @@ def test_wrong_file_is_one_line(text: str | None, words: str, tmp_path: Path) ->
 def test_record_that_cannot_be_written_is_one_line(done: StudyRecord, tmp_path: Path) -> None:
     with pytest.raises(TuningError, match=r"cannot write .*: No such file or directory"):
         done.save(tmp_path / "nowhere" / "record.json")
+
+
+def test_record_in_a_file_does_not_ask_its_task(
+    done: StudyRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of tasks on data with other arguments than usual chance is measured from files, which readers may not have."""
+    done.save(tmp_path / "record.json")
+    scores, best = [each.arm.score for each in done.arms], [each.best and each.best.value for each in done.arms]
+    monkeypatch.setattr(type(done.arms[0].arm.task), "scores", property(lambda task: pytest.fail("it was asked")))
+    found = load_record(tmp_path / "record.json")
+    assert [each.arm.score for each in found.arms] == scores
+    assert [each.best and each.best.value for each in found.arms] == best
+    assert "best mse" in str(found)
