@@ -129,6 +129,9 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
     generator = np.random.default_rng(0)
     contenders = tuple(_contender(record, score.name, sample, generator) for record in records)
     tests = pairwise_tests({each.name: each.scores for each in contenders}, generator=generator)
+    verdict = judge(score, {each.name: each.summary for each in contenders}, tests, LEVEL, sample)
+    if sample == "trials" and any(record.repeated is not None for record in records):
+        verdict = Verdict(None, (), "No verdict yet: the best settings are still to be trained over seeds.", ())
     return Comparison(
         study=study,
         task=str(arms[0].task),
@@ -137,7 +140,7 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
         contenders=contenders,
         tests=tests,
         level=LEVEL,
-        verdict=judge(score, {each.name: each.summary for each in contenders}, tests, LEVEL, sample),
+        verdict=verdict,
     )
 
 

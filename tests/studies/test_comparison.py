@@ -82,6 +82,16 @@ def test_without_seeds_all_trials_are_the_sample() -> None:
     assert "Every architecture has 30 trials." in found.verdict.details
 
 
+def test_seeds_that_are_still_to_come_are_waited_for() -> None:
+    """Trials of tuning differ by their settings: they say nothing of architectures that are to be judged by seeds."""
+    record = demo_record()
+    waiting = replace(record, arms=tuple(replace(each, repeats=()) for each in record.arms))
+    assert all(each.repeated is not None for each in waiting.arms)
+    found = compared(waiting).verdict
+    assert (found.winner, found.leaders) == (None, ())
+    assert found.sentence == "No verdict yet: the best settings are still to be trained over seeds."
+
+
 def test_trials_that_still_run_do_not_count() -> None:
     found = compared(unfinished(demo_record()))
     assert [each.num_trials for each in found.contenders] == [29, 30, 30, 30]
