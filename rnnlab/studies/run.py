@@ -154,10 +154,13 @@ def resume_study(
 
 
 def _restored(file: str, store: str | Path) -> str:
-    """The name of the study whose record was put into the store."""
+    """The name of the study whose record is put into the store, unless it was, and has gone on since."""
     record, place = load_record(file), Store(store)
     try:
-        restore_study(record, place)
+        if record.name in place.study_names():
+            place.add_study(record.name, [each.arm for each in record.arms])  # refuses another one of that name
+        else:
+            restore_study(record, place)
     finally:
         place.close()
     return record.name

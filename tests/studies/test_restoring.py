@@ -95,6 +95,22 @@ def test_seeds_that_were_not_trained_are(whole: StudyRecord, tmp_path: Path) -> 
 def test_study_that_is_there_is_not_overwritten(whole: StudyRecord, tmp_path: Path) -> None:
     put_back(whole, tmp_path / "store.db")
     with pytest.raises(TuningError, match="has a study 'small' already: go on with that one, by its name"):
+        put_back(whole, tmp_path / "store.db")
+
+
+def test_same_command_goes_on_with_what_it_put_there(whole: StudyRecord, tmp_path: Path) -> None:
+    put_back(whole, tmp_path / "store.db")
+    cut = [replace(each, trials=(), repeated=None, repeats=()) for each in whole.arms]
+    replace(whole, arms=tuple(cut)).save(tmp_path / "record.json.gz")  # older than what is in the store
+    again = resume_study(str(tmp_path / "record.json.gz"), store=tmp_path / "store.db")
+    assert results(again) == results(whole)
+    assert [each.num_trials for each in again.sittings] == [each.num_trials for each in whole.sittings]
+
+
+def test_another_study_of_that_name_is_refused(whole: StudyRecord, tmp_path: Path) -> None:
+    whole.save(tmp_path / "record.json.gz")
+    run_study(spec(trials=1, seeds=None), store=tmp_path / "store.db")
+    with pytest.raises(TuningError, match="is another one: arm gru differs in space and sampler"):
         resume_study(str(tmp_path / "record.json.gz"), store=tmp_path / "store.db")
 
 
