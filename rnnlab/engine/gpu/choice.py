@@ -16,7 +16,8 @@ from rnnlab.errors import ModelError
 
 # Microseconds that a program which runs a network alone takes for a moment of a component, forward and backward; and
 # for 10,000 numbers of its matrices, on the chip or read anew. Fitted to ten timings on an H200 in bf16, 60 to 128
-# units, within 10 in 100 on average (benchmarks/NOTES.md). They are of whole training steps, which take spread networks
+# units and up to 40 members, within 10 in 100 on average (benchmarks/results/gpu-lots-h200.json); 132 LSTMs with skips,
+# which memory holds up, took two and a half times as long. They are of whole training steps, which take spread networks
 # of such widths 1.2 to 1.7 times as long as the cost model of `spread.py` says of their kernels.
 _COMPONENT, _ON_CHIP, _READ, _WHOLE_STEP = 1.3, 0.67, 2.7, 1.3
 

@@ -1,6 +1,8 @@
 """Which path and which kernels run and why, as far as it shows without a GPU."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from tests.engine.networks import both_directions
 NETWORK = architecture("sh:tanh", input_size=3, output_size=2, units=4)
 LARGE = architecture("sh:lstm", input_size=3, output_size=2, units=512)
 Chosen = Callable[..., Choice]
+TIMINGS = Path(__file__).parents[3] / "benchmarks" / "results" / "gpu-lots-h200.json"
 
 
 def make(**options) -> Model:
@@ -82,26 +85,25 @@ def test_one_large_network_is_spread_and_a_population_is_not(choose_on_h200: Cho
     assert "does not fit into 132 multiprocessors at once" in population.reason
 
 
-@pytest.mark.parametrize(
-    ("name", "units", "members", "is_spread"),
-    [
-        # whole training steps on an H200, a program for each member and spread, ms (benchmarks/NOTES.md)
-        ("sh:tanh", 90, 4, False),  # 1.50, 3.30
-        ("skip-21:tanh", 64, 4, False),  # 2.74, 3.27
-        ("skip-21:tanh", 64, 40, False),  # 3.70, 4.97
-        ("st:tanh", 60, 4, False),  # 2.74, 3.35
-        ("sh:lstm", 90, 5, False),  # 3.43, 3.95
-        ("sh:lstm", 128, 9, False),  # 2.29, 3.06
-        ("skip-9:lstm", 64, 5, True),  # 8.00, 3.84
-        ("skip-9:lstm", 64, 28, True),  # 9.27, 6.19
-        ("skip-30:lstm", 90, 9, True),  # 9.48, 2.82
-    ],
-)
-def test_what_was_faster_is_chosen(
-    choose_on_h200: Chosen, name: str, units: int, members: int, is_spread: bool
-) -> None:
+def timed() -> dict[tuple[str, int, int], dict[str, float]]:
+    """Whole training steps on an H200, by network, units and members: milliseconds by kernels."""
+    found: dict[tuple[str, int, int], dict[str, float]] = {}
+    for row in json.loads(TIMINGS.read_text())["alone"]:
+        found.setdefault((row["network"], row["units"], row["members"]), {})[row["kernels"]] = row["ms"]
+    return {case: times for case, times in found.items() if len(times) == 2}
+
+
+def test_networks_were_timed_on_both_kinds_of_kernels() -> None:
+    faster = [min(times, key=times.__getitem__) for times in timed().values()]
+    assert (faster.count("population"), faster.count("spread")) == (6, 3)
+
+
+@pytest.mark.parametrize("case", timed(), ids=str)
+def test_what_was_faster_is_chosen(choose_on_h200: Chosen, case: tuple[str, int, int]) -> None:
+    (name, units, members), times = case, timed()[case]
     network = architecture(name, input_size=1, output_size=10, units=units)
-    assert choose_on_h200(network, "auto", members, 50).program.is_spread is is_spread
+    is_spread = choose_on_h200(network, "auto", members, 50).program.is_spread
+    assert is_spread is (times["spread"] < times["population"])
 
 
 def test_a_cell_of_two_products_and_other_precisions_were_not_timed(choose_on_h200: Chosen) -> None:
