@@ -165,10 +165,13 @@ class Store:
         if not arms or len({arm.name for arm in arms}) < len(arms):
             raise TuningError(f"a study has arms, each with a name of its own, got {[arm.name for arm in arms]}")
         values = [arm.to_json() for arm in arms]
-        if not self.insert(STUDIES.insert().values(name=name, arms=json.dumps(values))):
+        if self._stored(name) is not None:
             self._grow(name, values)
         for arm in arms:
             self._add_arm(name, arm)
+        # The study comes last: who sees its name may look at its arms at once.
+        if not self.insert(STUDIES.insert().values(name=name, arms=json.dumps(values))):
+            self._grow(name, values)
 
     def study_id(self, study: str, arm: str) -> int:
         """Optuna's number of an arm."""

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy
 
 from rnnlab import TuningError
+from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.worker import Work, work
 from tests.tuning.small_studies import (
@@ -56,6 +57,27 @@ def test_locked_file_is_one_clear_error_after_a_while(place: str) -> None:
     writer.rollback()
     writer.close()
     store.add_study("another", [arm()])
+
+
+def test_study_is_seen_when_all_its_arms_are_there(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, watching = Store(place), Store(place)
+    add, seen = store._add_arm, list[list[str]]()
+
+    def watched(study: str, added: Arm) -> None:
+        seen.append(watching.study_names())
+        if added.name == "lstm" and len(seen) == 2:
+            raise KeyboardInterrupt
+        add(study, added)
+
+    monkeypatch.setattr(store, "_add_arm", watched)
+    arms = [arm(), arm("lstm")]
+    with pytest.raises(KeyboardInterrupt):
+        store.add_study(STUDY, arms)
+    assert watching.study_names() == []
+    store.add_study(STUDY, arms)
+    assert seen == [[]] * 4
+    assert [each.name for each in watching.arms(STUDY)] == ["gru", "lstm"]
+    assert len({watching.study_id(STUDY, each.name) for each in arms}) == 2
 
 
 def test_writers_wait_for_each_other(place: str) -> None:
