@@ -178,12 +178,9 @@ class GpuBackward:
                     return self._gradient(of)
                 case "dprojected":
                     return self.dprojected[of]
-                case "dbefore" if self.program.is_spread:
-                    shape = (arrays.P, self.plan.histories[of], arrays.B, self.program.widths[of])
-                    self.before[of] = torch.zeros(shape, device=arrays.device)  # nobody writes where no node exists
-                    return self.before[of]
                 case "dbefore":
-                    self.before[of] = torch.empty(arrays.P, 1, arrays.B, self.program.widths[of], device=arrays.device)
+                    shape = (arrays.P, self.plan.histories[of], arrays.B, self.program.widths[of])
+                    self.before[of] = torch.zeros(shape, device=arrays.device)  # nobody writes what no node reads
                     return self.before[of]
                 case "dfinal":
                     return self.final[of]

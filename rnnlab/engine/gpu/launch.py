@@ -55,7 +55,7 @@ which some of the final state lie apart."""
 
 def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
     """Run the kernel of a component whose node is resident."""
-    rows = batch_tile(arrays.P, arrays.B, processors(arrays.device))
+    rows = min(batch_tile(arrays.P, arrays.B, processors(arrays.device)), arrays.program.most_rows(number))
     device = arrays.device.index or 0
     kernel = arrays.program.resident_kernel(number, rows, arrays.shared, gradients, device)
     tensors = [find(argument) for argument in kernel.text.arguments]

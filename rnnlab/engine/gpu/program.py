@@ -13,7 +13,7 @@ from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
-from rnnlab.engine.gpu.resident import MOST_ROWS, Layout, Reader, ResidentWriter, is_resident, step_of
+from rnnlab.engine.gpu.resident import Layout, Reader, ResidentWriter, most_rows, step_of
 from rnnlab.engine.gpu.resident_backward import resident_backward
 from rnnlab.engine.gpu.resident_forward import resident_forward
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
@@ -136,14 +136,19 @@ class GpuProgram:
 
     def is_resident(self, number: int) -> bool:
         """Whether a component is one node that runs with its matrices and last state on the chip."""
+        return self.most_rows(number) > 0
+
+    def most_rows(self, number: int) -> int:
+        """How many sequences a program of a resident component may take; 0 where it is not resident."""
         component = self.plan.components[number]
-        return (
-            not (component.is_hoisted or self.is_spread or is_interpreted())
-            and is_resident(
-                component, self.codes_of(component), self.architecture.period, self.arithmetic, shared_memory()
-            )
-            and runs_cuda()
-        )
+        if component.is_hoisted or self.is_spread or is_interpreted() or not runs_cuda():
+            return 0
+        codes, factors = self.codes_of(component), [part for part in self.state if self._is_factor(part)]
+        return most_rows(component, codes, self.architecture.period, self.arithmetic, factors, shared_memory())
+
+    def _is_factor(self, part: Part) -> bool:
+        """Whether a part lies in memory as products take it."""
+        return self.storage(part) == self.arithmetic.dtype
 
     def forward_kernel(self, number: int, shared: frozenset[str]) -> Kernel:
         """The forward kernel of a component by its number; `shared` are inputs that are one for all members."""
@@ -232,7 +237,7 @@ class GpuProgram:
 
     def has_factor(self, part: Part) -> bool:
         """Whether a part is kept a second time, as products take it: where it is carried as float32 as well."""
-        if not self.is_spread or self.storage(part) == self.arithmetic.dtype:
+        if not self.is_spread or self._is_factor(part):
             return False
         return any(each.part == part and each.pairs for code in self.codes.values() for each in code.internal)
 
@@ -274,7 +279,8 @@ class GpuProgram:
         for other, component in enumerate(self.plan.components):
             for code in self.codes_of(component) if component.is_hoisted and other != number else ():
                 found += [(code, product) for product in code.external if _is_narrow_reader(node, code, product)]
-        while Layout(node, self.arithmetic, MOST_ROWS, backward=True, readers=found).total > shared_memory():
+        rows = self.most_rows(number)
+        while Layout(node, self.arithmetic, rows, backward=True, readers=found).total > shared_memory():
             found.pop()  # the node itself fits
         return tuple(found)
 

@@ -1,11 +1,12 @@
 """A node that fits on one multiprocessor: its matrices stay in shared memory, its last state in registers.
 
 The commonest component, one node that reads its own last state, runs so in populations: one program for each member and
-some of its sequences, which needs to wait for nobody. `resident_forward` and `resident_backward` write the kernels, on
-top of `resident.cu`.
+some of its sequences, which needs to wait for nobody. It may read states of longer ago as well: these come back from
+memory, while the step before computes. `resident_forward` and `resident_backward` write the kernels, on top of
+`resident.cu`.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -17,11 +18,11 @@ from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import Arithmetic, padded
 from rnnlab.engine.gpu.spread import late_gates
-from rnnlab.engine.nodes import NodeCode, Pairs, Product, runs
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.plan import Component, Plan
 
 MOST_UNITS = 256
-MOST_ROWS = 64  # sequences of a program
+NUMBERS_OF_ROWS = (64, 32, 16)  # how many sequences a program may take
 SUM = "[m][u / 2][half * 2 + u % 2]"  # where number `u` of a row is among sums
 
 Reader = tuple[NodeCode, Product]
@@ -55,22 +56,54 @@ def warps_of(units: int, rows: int) -> Warps:
     return Warps(num_tiles // unit_tiles * num_row_groups, num_row_groups, row_tiles, unit_tiles)
 
 
-def is_resident(
-    component: Component, codes: Sequence[NodeCode], period: int, arithmetic: Arithmetic, most: int
-) -> bool:
-    """Whether a component is one node that reads no state of its own but the last, and fits into `most` bytes."""
+def most_rows(
+    component: Component,
+    codes: Sequence[NodeCode],
+    period: int,
+    arithmetic: Arithmetic,
+    factors: Collection[Part],
+    most: int,
+) -> int:
+    """How many sequences a program of a component may take; 0 where it is not one node that can be resident.
+
+    That node reads its own last state, and of its own states of longer ago those that lie in memory as products take
+    them.
+
+    Args:
+        component: the component.
+        codes: its nodes.
+        period: of the graph.
+        arithmetic: how it multiplies.
+        factors: parts that lie in memory as products take them.
+        most: bytes that a program may have of a multiprocessor's own memory.
+    """
     if len(codes) != 1 or len(component.nodes) != 1 or period != 1:
-        return False
+        return 0
     (code,) = codes
-    own = [edge for edge in taken_over(code).values() if edge.source == code.key]
-    return (
-        len(code.internal) == 1
-        and all(edge.delay == step_of(component) for edge in (*own, code.internal[0].edge))
+    step = step_of(component)
+    last = [product for product in code.internal if product.edge.delay == step]
+    delayed = [product for product in code.internal if product.edge.delay != step]
+    delays = {edge.delay for edge in taken_over(code).values() if edge.source == code.key}
+    delays |= {product.edge.delay for product in code.internal}
+    is_possible = (
+        len(last) == 1
+        and all(delay == step or (step == 1 and delay > 1) for delay in delays)
+        and all(product.part in factors and not product.reset_pairs for product in delayed)
         and not any(product.reset_pairs for product in code.external)
-        and not {gate for _, gate in code.internal[0].pairs} & set(late_gates(code))
+        and not {gate for product in code.internal for _, gate in product.pairs} & set(late_gates(code))
         and padded(code.units) <= MOST_UNITS
-        and max(Layout(code, arithmetic, MOST_ROWS, backward).total for backward in (False, True)) <= most
     )
+    fitting = (rows for rows in NUMBERS_OF_ROWS if is_possible and _fits(code, arithmetic, rows, most))
+    return next(fitting, 0)
+
+
+def _fits(code: NodeCode, arithmetic: Arithmetic, rows: int, most: int) -> bool:
+    return max(Layout(code, arithmetic, rows, backward).total for backward in (False, True)) <= most
+
+
+def in_order(code: NodeCode) -> list[Product]:
+    """The products of a node's own states, that of the last state first."""
+    return sorted(code.internal, key=lambda product: abs(product.edge.delay))
 
 
 def taken_over(code: NodeCode) -> dict[str, EdgeSpec]:
@@ -84,33 +117,50 @@ def taken_over(code: NodeCode) -> dict[str, EdgeSpec]:
     return found
 
 
+class Place(NamedTuple):
+    """Where rows of numbers lie in shared memory: the byte where the first begins, and how many lead to the next."""
+
+    start: int
+    stride: int
+
+
 class Layout:
     """Where things lie in a program's shared memory, in bytes; rows are 16 bytes longer than they must be.
 
     So eight rows' pieces of 16 bytes touch every bank once.
+
+    Args:
+        code: the node.
+        arithmetic: how it multiplies.
+        rows: sequences of a program.
+        backward: in which pass.
+        readers: read-outs whose products are made in the node's backward kernel.
     """
 
     def __init__(
         self, code: NodeCode, arithmetic: Arithmetic, rows: int, backward: bool, readers: Sequence[Reader] = ()
     ) -> None:
-        itemsize, width = arithmetic.dtype.itemsize, padded(code.units)
-        (product,) = code.internal
-        columns = product.num_gates * width
-        deep, num_rows = (columns, width) if backward else (width, columns)
-        self.matrix_stride = deep * itemsize + 16
-        self.matrix_bytes = num_rows * self.matrix_stride
-        self.left_stride = (code.num_gates if backward else 1) * width * itemsize + 16  # gradients of gates, or a state
-        self.left_bytes = rows * self.left_stride
-        # forward, the last and the new state, or the state and what a second product multiplies
-        num_left = 1 if backward else 2
-        self.left = self.matrix_bytes
-        end = self.left + num_left * self.left_bytes
-        self.readers: list[tuple[int, int]] = []  # where the matrix of each read-out begins, and its rows' length
-        for reader, _ in readers:
-            stride = padded(reader.units) * itemsize + 16
-            self.readers.append((end, stride))
-            end += width * stride
-        self.total = end
+        self._itemsize, self.total = arithmetic.dtype.itemsize, 0
+        products, width = in_order(code), padded(code.units)
+        columns = [product.num_gates * width for product in products]
+        if backward:
+            self.matrices = [self._place(width, deep) for deep in columns]
+        else:
+            self.matrices = [self._place(count, width) for count in columns]
+        # what is multiplied: gradients of gates; or the last state and the new one, or the state and what a second
+        # product multiplies
+        left = code.num_gates * width if backward else width
+        self.left = self._place(rows if backward else 2 * rows, left)
+        self.left_bytes = rows * self.left.stride
+        # the same of longer ago; forward, of the step at hand and of the next
+        self.delayed = [self._place(rows if backward else 2 * rows, left) for _ in products[1:]]
+        self.readers = [self._place(width, padded(reader.units)) for reader, _ in readers]
+
+    def _place(self, count: int, width: int) -> Place:
+        """Room for so many rows of numbers."""
+        place = Place(self.total, width * self._itemsize + 16)
+        self.total += count * place.stride
+        return place
 
 
 class ResidentWriter(CudaWriter):
@@ -120,7 +170,7 @@ class ResidentWriter(CudaWriter):
         super().__init__(plan, arithmetic, **options)
         self.code, self.step, self.num_rows = code, step, num_rows
         self.width = padded(code.units)
-        self.product = code.internal[0]
+        self.product, *self.delayed = in_order(code)
 
     def text(self) -> KernelText:
         """The whole kernel."""
@@ -147,11 +197,18 @@ class ResidentWriter(CudaWriter):
         if not isinstance(self.code.choice, str):
             self.add(f"is_relu = ((const int *){self.array('relu', self.code.key)})[member] != 0;")
 
-    def keep(self, start: int, stride: int, argument: Argument, num_rows: int, width: int) -> None:
+    def keep(self, place: Place, argument: Argument, num_rows: int, width: int) -> None:
         """Lines that copy a matrix of a member to shared memory: rows of units."""
         size = width * self.itemsize
         matrix = f"{self.array(*argument)} + member * {num_rows} * {size}"
-        self.add(f"keep_units(address_of(shared) + {start}, {stride}, {matrix}, {num_rows}, {size});")
+        self.add(f"keep_units(address_of(shared) + {place.start}, {place.stride}, {matrix}, {num_rows}, {size});")
+
+    def bring(self, place: Place, rows: Rows, moved: str = "0") -> None:
+        """A line that begins to copy rows of sequences from memory to where products find them."""
+        assert rows.type == TYPES[self.itemsize]
+        size = rows.width * self.itemsize
+        to = f"address_of(shared) + {place.start} + {moved}"
+        self.add(f"keep_columns({to}, {place.stride}, (const char *){rows.pointer}, {size}, num_live, {size});")
 
     @contextmanager
     def vectors(self) -> Generator[None]:
@@ -190,15 +247,17 @@ class ResidentWriter(CudaWriter):
         place = f"shared + {start} + row(m, half) * {stride} + (unit + {column}) * {self.itemsize}"
         self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
 
-    def multiply(self, sums: str, pairs: Pairs, places: Sequence[int], left: str, layout: Layout) -> None:
-        """Lines that add products of rows in shared memory with gates of the matrix to `sums[place]`."""
+    def multiply(
+        self, sums: str, pairs: Pairs, places: Sequence[int], left: str, left_stride: int, matrix: Place
+    ) -> None:
+        """Lines that add products of rows in shared memory with gates of a matrix to `sums[place]`."""
         for mine, theirs in runs(pairs, 1):
             count = mine.stop - mine.start
-            right = f"address_of(shared) + ({mine.start} * WIDTH + first_column) * {layout.matrix_stride}"
+            right = f"address_of(shared) + {matrix.start} + ({mine.start} * WIDTH + first_column) * {matrix.stride}"
             self.add(
                 f"multiply_all<{count}>((float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}], "
-                f"address_of(shared) + {left} + top * {layout.left_stride}, {layout.left_stride}, {right}, "
-                f"{layout.matrix_stride}, WIDTH * {layout.matrix_stride}, WIDTH * {self.itemsize});"
+                f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
+                f"{matrix.stride}, WIDTH * {matrix.stride}, WIDTH * {self.itemsize});"
             )
 
     def formulas(self, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:
@@ -210,4 +269,4 @@ class ResidentWriter(CudaWriter):
     def is_previous(self, name: str) -> bool:
         """Whether a name in the formulas stands for a part of the node's own last state."""
         edge = taken_over(self.code).get(name)
-        return edge is not None and edge.source == self.code.key
+        return edge is not None and (edge.source, edge.delay) == (self.code.key, self.step)

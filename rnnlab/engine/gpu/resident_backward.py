@@ -7,7 +7,7 @@ from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.resident import SUM, Layout, Reader, ResidentWriter
+from rnnlab.engine.gpu.resident import SUM, Layout, Place, Reader, ResidentWriter
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, runs
@@ -16,7 +16,7 @@ from rnnlab.engine.nodes import NodeCode, Pairs, Part, runs
 def kept_parts(code: NodeCode) -> list[str]:
     """Parts of the last state whose gradients stay in registers: multiplied by the matrix, or passed as they are."""
     own = [each.part for each in passed_by(code) if each.edge.source == code.key]
-    return list(dict.fromkeys((code.internal[0].part[1], *own)))
+    return list(dict.fromkeys((*(product.part[1] for product in code.internal), *own)))
 
 
 def resident_backward(
@@ -52,6 +52,11 @@ class _Backward:
         self.layout = Layout(self.code, writer.arithmetic, writer.num_rows, backward=True, readers=readers)
         self.passed = passed_by(self.code)
         self.kept = kept_parts(self.code)
+        own = [each for each in self.passed if each.edge.source == self.code.key]
+        self.late = [each for each in own if each.edge.delay != writer.step]  # passed to states of longer ago
+        # how many values before the sequence were read; where time runs backward, it is zeros after it
+        name, parts = self.code.key[0], self.kept if writer.step == 1 else []
+        self.depths = {part: writer.plan.histories[name, part] for part in parts}
 
     def write(self) -> KernelText:
         writer, program = self.writer, self.code.program
@@ -64,16 +69,75 @@ class _Backward:
             writer.add(f"const int time = {'T - 1 - position' if writer.step == 1 else 'position'};")
             next_time = f"time - {writer.step}"
             writer.ask_ahead(self._read_places(next_time), f"{next_time} >= 0 && {next_time} < T")
+            self._bring_delayed()
             if program.late is not None:
                 self._late(program.late)
             with writer.block(""):
                 self._moment(program.backward)
+            self._await_delayed()
             writer.add("__syncthreads();")
             self._fetch_back()
+            self._add_delayed()
             writer.add("__syncthreads();")
-        if writer.step == 1:  # where time runs backward the last gradient is that of zeros after the sequence
-            self._store_before()
+        if self.depths:
+            self._before()
         return writer.text()
+
+    # ------------------------------------------------------------------------------------- what was read of longer ago
+
+    def _is_later(self, delay: int) -> str:
+        """Whether there is a moment that read, so long after it, the state before the present one."""
+        return f"time + {delay - 1} >= 0 && time + {delay - 1} < T"
+
+    def _bring_delayed(self) -> None:
+        """Ask for gradients that a later moment left in memory, of gates and of what was passed as it is."""
+        writer = self.writer
+        for product, place in zip(writer.delayed, self.layout.delayed, strict=True):
+            delay = product.edge.delay
+            with writer.block(f"if ({self._is_later(delay)})"):
+                writer.bring(place, writer.gates_of(self.code, f"(time + {delay - 1})"))
+        if writer.delayed:
+            writer.add("end_group();")
+        for number, each in enumerate(self.late):
+            rows = writer.per_time(
+                "passed", (self.code.key, each.name), self.width, 4, f"(time + {each.edge.delay - 1})"
+            )
+            writer.add(f"Vector<float> late{number}[M][2] = {{}};")
+            with writer.block(f"if ({self._is_later(each.edge.delay)})"):
+                writer.fetch_again(f"late{number}", rows)
+
+    def _await_delayed(self) -> None:
+        if self.writer.delayed:
+            self.writer.add("await_groups<0>();")
+
+    def _add_delayed(self) -> None:
+        """Add them to the gradients of the state before the present one."""
+        writer = self.writer
+        for product, place, matrix in zip(writer.delayed, self.layout.delayed, self.layout.matrices[1:], strict=True):
+            with writer.block(f"if ({self._is_later(product.edge.delay)})"):
+                self._multiply(self._sums(product.part[1]), product.pairs, place, matrix)
+        for number, each in enumerate(self.late):
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{self._last(each.part)} += number(late{number}[m][half], u);")
+
+    def _sums(self, part: str) -> str:
+        return f"(float (&)[1][M][N][4]){self._change(part)}"
+
+    def _before(self) -> None:
+        """Gradients of the states before the first step."""
+        writer = self.writer
+        self._store_before("-1")
+        if not writer.delayed and not self.late:
+            return
+        with writer.block(f"for (int time = -1; time > -{max(self.depths.values())}; --time)"):
+            self._bring_delayed()
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(*(f"{self._last(part)} = 0.0f;" for part in self.kept))
+            self._await_delayed()
+            writer.add("__syncthreads();")
+            self._add_delayed()
+            writer.add("__syncthreads();")
+            self._store_before("time - 1")
 
     def _load_final(self) -> None:
         """Begin with the gradients of the final state."""
@@ -90,10 +154,10 @@ class _Backward:
     def _keep_matrices(self) -> None:
         writer, layout = self.writer, self.layout
         writer.start()
-        columns = writer.product.num_gates * self.width
-        writer.keep(0, layout.matrix_stride, Argument("matrix", writer.product.name), self.width, columns)
-        for (reader, product), (start, stride) in zip(self.readers, layout.readers, strict=True):
-            writer.keep(start, stride, Argument("matrix", product.name), self.width, padded(reader.units))
+        for product, place in zip((writer.product, *writer.delayed), layout.matrices, strict=True):
+            writer.keep(place, Argument("matrix", product.name), self.width, product.num_gates * self.width)
+        for (reader, product), place in zip(self.readers, layout.readers, strict=True):
+            writer.keep(place, Argument("matrix", product.name), self.width, padded(reader.units))
         writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
 
     # ------------------------------------------------------------------------------------------ gradients of the state
@@ -126,20 +190,18 @@ class _Backward:
 
     def _fetch_back(self) -> None:
         """From the gradients of the gates to that of what the matrix multiplied."""
-        part = self.writer.product.part[1]
-        target = f"(float (&)[1][M][N][4]){self._change(part)}"
-        self._multiply(target, self.writer.product.pairs)
+        product = self.writer.product
+        self._multiply(self._sums(product.part[1]), product.pairs, self.layout.left, self.layout.matrices[0])
 
-    def _multiply(self, target: str, pairs: Pairs) -> None:
-        """Lines that add gradients of gates in shared memory times rows of the matrix."""
-        layout, itemsize = self.layout, self.writer.itemsize
+    def _multiply(self, target: str, pairs: Pairs, gates: Place, matrix: Place) -> None:
+        """Lines that add gradients of gates in shared memory times rows of a matrix."""
+        itemsize = self.writer.itemsize
         for mine, theirs in runs(pairs, self.width):
-            left = f"{layout.left + theirs.start * itemsize} + top * {layout.left_stride}"
-            right = f"{mine.start * itemsize} + first_column * {layout.matrix_stride}"
+            left = f"{gates.start + theirs.start * itemsize} + top * {gates.stride}"
+            right = f"{matrix.start + mine.start * itemsize} + first_column * {matrix.stride}"
             self.writer.add(
-                f"multiply_all<1>({target}, address_of(shared) + {left}, {layout.left_stride}, "
-                f"address_of(shared) + {right}, {layout.matrix_stride}, 0, "
-                f"{(theirs.stop - theirs.start) * itemsize});"
+                f"multiply_all<1>({target}, address_of(shared) + {left}, {gates.stride}, "
+                f"address_of(shared) + {right}, {matrix.stride}, 0, {(theirs.stop - theirs.start) * itemsize});"
             )
 
     # -------------------------------------------------------------------------------------------------- the node itself
@@ -163,6 +225,7 @@ class _Backward:
         parts |= dict.fromkeys(name.removeprefix("state ") for name in read if name.startswith("state "))
         parts |= {code.first_part: None} if code.gate_is_state else {}
         values = [writer.value((code.key[0], part), writer.step, time=time) for part in parts]
+        values += [writer.value(each.source, each.edge.delay, time=time) for each in self.late if each.name in read]
         return values if code.gate_is_state else [writer.gates_of(code, time), *values]
 
     def _late(self, outputs: Mapping[str, Expression]) -> None:
@@ -173,7 +236,8 @@ class _Backward:
             with writer.vectors():
                 self._gates(outputs, inputs, list(outputs), is_in_memory=False)
         writer.add("float dreset[M][N][4] = {};", "__syncthreads();")
-        self._multiply("(float (&)[1][M][N][4])dreset", writer.product.reset_pairs)
+        target = "(float (&)[1][M][N][4])dreset"
+        self._multiply(target, writer.product.reset_pairs, self.layout.left, self.layout.matrices[0])
 
     def _moment(self, outputs: Mapping[str, Expression]) -> None:
         inputs = self._inputs(outputs) | {"d reset": f"dreset{SUM}"}
@@ -201,11 +265,12 @@ class _Backward:
         for name in names:
             gate = gates.index(name.removeprefix("d gate "))
             if is_in_memory != (gate in late_gates(self.code)):  # others read late gates since these were there
-                writer.store_shared(str(self.layout.left), self.layout.left_stride, gate * self.width, stored[name])
+                left = self.layout.left
+                writer.store_shared(str(left.start), left.stride, gate * self.width, stored[name])
             if is_in_memory:
                 writer.store(writer.place_of_gate(gate), stored[name])
         for each in passed:
-            if each.edge.source != self.code.key:
+            if each.edge.source != self.code.key or each in self.late:
                 rows = writer.per_time("passed", (self.code.key, each.name), self.width, 4)
                 writer.store(rows, stored[f"d {each.name}"])
         if "projected" in stored.values():
@@ -217,17 +282,17 @@ class _Backward:
             texts = [
                 found[f"d {each.name}"]
                 for each in self.passed
-                if each.edge.source == self.code.key and each.part == part
+                if each.edge.source == self.code.key and each.part == part and each not in self.late
             ]
             self.writer.add(f"{self._last(part)} = {' + '.join(texts) or '0.0f'};")
 
-    def _store_before(self) -> None:
-        """Gradients of the state before the first step."""
+    def _store_before(self, time: str) -> None:
+        """Gradients of the state at a time before the first step."""
         writer, name = self.writer, self.code.key[0]
-        with writer.vectors():
-            for part in self.kept:
-                rows = writer.rows("dbefore", (name, part), "float", "member", self.width)
-                writer.add("float all[U];" if part == self.kept[0] else "")
+        for part, depth in self.depths.items():
+            rows = writer.rows("dbefore", (name, part), "float", f"(member * {depth} + {depth} + {time})", self.width)
+            with writer.block(f"if ({time} >= -{depth})"), writer.vectors():
+                writer.add("float all[U];")
                 with writer.unrolled("u < U"):
                     writer.add(f"all[u] = {self._last(part)};")
                 writer.store(rows, "all")

@@ -27,19 +27,24 @@ class _Forward:
 
     def write(self) -> KernelText:
         writer, layout = self.writer, self.layout
-        columns = writer.product.num_gates * self.width
         writer.start()
-        writer.keep(0, layout.matrix_stride, Argument("turned", writer.product.name), columns, self.width)
+        for product, place in zip((writer.product, *writer.delayed), layout.matrices, strict=True):
+            writer.keep(place, Argument("turned", product.name), product.num_gates * self.width, self.width)
         self._start_states()
         self._start_given()
+        self._bring_delayed("0", "0")
         writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
         with writer.block("for (int position = 0; position < T; ++position)"):
             writer.add(f"const int time = {'position' if writer.step == 1 else 'T - 1 - position'};")
             if len(self.outputs) == 1:  # the last state and the new one take turns
-                writer.add(f"const int last = {layout.left} + position % 2 * {layout.left_bytes};")
-                writer.add(f"const int next = {layout.left} + (position + 1) % 2 * {layout.left_bytes};")
+                writer.add(f"const int last = {layout.left.start} + position % 2 * {layout.left_bytes};")
+                writer.add(f"const int next = {layout.left.start} + (position + 1) % 2 * {layout.left_bytes};")
             else:
-                writer.add(f"const int last = {layout.left}, next = last, reset = last + {layout.left_bytes};")
+                writer.add(f"const int last = {layout.left.start}, next = last, reset = last + {layout.left_bytes};")
+            if writer.delayed:
+                with writer.block("if (position + 1 < T)"):
+                    self._bring_delayed("(time + 1)", f"(position + 1) % 2 * {layout.left_bytes}")
+                writer.add("end_group();")
             if self.given:
                 after_next = f"time + {2 * writer.step}"
                 writer.ask_ahead([writer.gates_of(self.code, after_next)], f"{after_next} >= 0 && {after_next} < T")
@@ -50,6 +55,8 @@ class _Forward:
                     self._stage(number)
                 if number + 1 == len(self.outputs):
                     self._fetch_given(f"(time + {writer.step})", "position + 1 < T")
+                    if writer.delayed:
+                        writer.add("await_groups<0>();")
                 writer.add("__syncthreads();")
         return writer.text()
 
@@ -67,6 +74,11 @@ class _Forward:
         with self.writer.block(f"if ({condition})"):
             for gate, variable in self.given.items():
                 self.writer.fetch_again(variable, self.writer.place_of_gate(gate, time))
+
+    def _bring_delayed(self, time: str, moved: str) -> None:
+        """States of longer ago than a step are in memory, for a step at the latest."""
+        for product, place in zip(self.writer.delayed, self.layout.delayed, strict=True):
+            self.writer.bring(place, self.writer.value(product.part, product.edge.delay, time=time), moved)
 
     def _start_states(self) -> None:
         """What came before the first step: in registers what is taken over, in shared memory what is multiplied."""
@@ -86,7 +98,7 @@ class _Forward:
                     if part in self.previous:
                         writer.add(f"{self.previous[part]}{SUM} = start[u];")
                 if part == self.multiplied:
-                    writer.store_shared(str(self.layout.left), self.layout.left_stride, 0, "start")
+                    writer.store_shared(str(self.layout.left.start), self.layout.left.stride, 0, "start")
 
     # ----------------------------------------------------------------------------------------------------- a step
 
@@ -105,7 +117,12 @@ class _Forward:
         inputs = self._inputs(number)
         self._start_sums(fresh, names_read(outputs))
         pairs, left = (writer.product.pairs, "last") if number == 0 else (writer.product.reset_pairs, "reset")
-        writer.multiply("sums", pairs, fresh, left, self.layout)
+        matrix, *others = self.layout.matrices
+        writer.multiply("sums", pairs, fresh, left, self.layout.left.stride, matrix)
+        if number == 0:
+            for product, place, matrix in zip(writer.delayed, self.layout.delayed, others, strict=True):
+                now = f"{place.start} + position % 2 * {self.layout.left_bytes}"
+                writer.multiply("sums", product.pairs, fresh, now, place.stride, matrix)
         # the sums hold the biases already: these would take registers while the formulas run
         inputs |= {name: "0.0f" for name in names_read(outputs) if name.startswith("bias ")}
         with writer.vectors():
@@ -158,6 +175,6 @@ class _Forward:
         if not (name.startswith("gate ") and self.code.gate_is_state):  # then the state is stored, and is enough
             writer.store(writer.place_of(self.code, name), variable)
         if name == f"state {self.multiplied}":
-            writer.store_shared("next", layout.left_stride, 0, variable)
+            writer.store_shared("next", layout.left.stride, 0, variable)
         elif name == "reset":
-            writer.store_shared("reset", layout.left_stride, 0, variable)
+            writer.store_shared("reset", layout.left.stride, 0, variable)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed 
 
 SIZES = {"input_size": 3, "output_size": 2, "units": 20}
 ONE_LAYER = {cell: architecture("sh", cell, **SIZES) for cell in CELLS if cell != "intersection"}
+DELAYED = {name: architecture(name, **SIZES) for name in ("skip-3:tanh", "skip-21:lstm", "skip-2:lstm-edges")}
 BACKWARD = {f"{cell}, both directions": both_directions(cell, units=20) for cell in ("lstm", "gru-cudnn")}
 SPREAD = {
     **ONE_LAYER,
@@ -26,6 +27,7 @@ SPREAD = {
     **{name: architecture(name, **SIZES) for name in ("mongia-d:lstm", "special-4:ugrnn", "hierarchical:mgu")},
     "several inputs": two_inputs(),
     "tokens among several inputs": two_inputs(tokens=True),
+    **DELAYED,
     **BACKWARD,
 }
 
@@ -51,7 +53,7 @@ def test_spread_kernels_compile(label: str, gpu: str, precision: str) -> None:
 
 
 @in_every_way
-@pytest.mark.parametrize("label", [*ONE_LAYER, *BACKWARD])
+@pytest.mark.parametrize("label", [*ONE_LAYER, *DELAYED, *BACKWARD])
 def test_resident_kernels_compile(label: str, gpu: str, precision: str) -> None:
     compile_all(cuda_texts(SPREAD[label], precision, GPUS[gpu], is_spread=False), gpu)
 
