@@ -136,13 +136,12 @@ class CudaWriter:
             bounds: of threads and programs.
             head: lines before the gathered ones.
         """
-        folder = resources.files("rnnlab.engine.gpu")
+        files = [library_text(name) for name in ("instructions.cu", "matrix_units.cu", library)]
         fields = "".join(f"  char *{name.removeprefix('a.')};\n" for name in self.arguments.values())
         bits = 16 if self.itemsize == 2 else 32 if self.arithmetic.is_split else 19
         numbers = ", ".join(f"{name} = {value}" for name, value in {"PRECISION": bits, **constants}.items())
         return KernelText(
-            f"constexpr int {numbers};\n\n"
-            f"{folder.joinpath('matrix_units.cu').read_text()}\n{folder.joinpath(library).read_text()}\n"
+            f"{files[0]}\nconstexpr int {numbers};\n\n{files[1]}\n{files[2]}\n"
             f"struct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step;\n}};\n\n"
             f'extern "C" __global__ void __launch_bounds__({bounds}) kernel(const Arguments a) {{\n'
             "  const i64 B = a.num_rows, member = blockIdx.z;\n"
@@ -153,3 +152,8 @@ class CudaWriter:
             1,
             constants["WARPS"],
         )
+
+
+def library_text(name: str) -> str:
+    """A file that kernels build on."""
+    return resources.files("rnnlab.engine.gpu").joinpath(name).read_text()

@@ -48,8 +48,7 @@ DEVICE void keep_units(u32 to, int kept_stride, const char *from, int count, int
 
 // all threads ask for lines of memory to be brought nearer
 DEVICE void ask_ahead(const char *from, int bytes) {
-  for (int at = threadIdx.x * 128; at < bytes; at += THREADS * 128)
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+  for (int at = threadIdx.x * 128; at < bytes; at += THREADS * 128) bring_nearer(from + at);
 }
 
 // G gates, M times 16 rows, N tiles: `sums` += rows of `left` times columns of `right`, so many bytes deep

@@ -8,12 +8,6 @@ constexpr int CHUNK = 64;  // bytes of a row that are copied at a time
 
 // -------------------------------------------------------------------------------------------------------------- waiting
 
-DEVICE int seen(const int *flag) {
-  int value;
-  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
-  return value;
-}
-
 // a warp waits until all of `count` programs have published at least `steps` of their moments
 DEVICE void await(const int *flags, int count, int steps) {
   const int lane = threadIdx.x % 32;
@@ -28,7 +22,7 @@ DEVICE void await(const int *flags, int count, int steps) {
 // after all threads have stored what others will read
 DEVICE void publish(int *flag, int steps) {
   __syncthreads();
-  if (threadIdx.x == 0) asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(steps) : "memory");
+  if (threadIdx.x == 0) show(flag, steps);
 }
 
 // A chunk lies as rows of 64 bytes, four pieces of 16 in an order that turns with the row, so that eight rows' pieces

@@ -1,0 +1,84 @@
+// What is said in the machine's own instructions, for CUDA C++ has no words for it; all kernels share it.
+
+typedef unsigned int u32;
+typedef unsigned short u16;
+typedef long long i64;
+
+#define DEVICE __device__ __forceinline__
+
+extern __shared__ __align__(128) char shared[];
+
+DEVICE u32 address_of(const void *pointer) { return (u32)__cvta_generic_to_shared(pointer); }
+
+// ------------------------------------------------------------------------------------------------------------- numbers
+
+struct Half {  // bf16
+  u16 bits;
+};
+
+// loads are asked for long before they are needed; a bf16 number is widened where it is used, for that must wait
+DEVICE float load(const float *from) { return __ldcg(from); }
+DEVICE Half load(const Half *from) {
+  Half found;
+  asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(found.bits) : "l"(from));
+  return found;
+}
+DEVICE u32 both(float low, float high) {  // two bf16 numbers side by side
+  u32 found;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(found) : "f"(high), "f"(low));
+  return found;
+}
+DEVICE float quick_tanh(float x) {  // one instruction, off by less than rounding to bf16
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// -------------------------------------------------------------------------------------------------------------- copies
+
+DEVICE void copy16(u32 to, const char *from, bool is_there) {
+  const int size = is_there ? 16 : 0;  // the rest is filled with zeros
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size) : "memory");
+}
+DEVICE void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int REST> DEVICE void await_groups() { asm volatile("cp.async.wait_group %0;" ::"n"(REST) : "memory"); }
+
+// a line of memory is brought to the second-level cache
+DEVICE void bring_nearer(const char *from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+
+// ------------------------------------------------------------------------------------------------------------- products
+
+DEVICE void load_tiles(u32 (&to)[4], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from)
+               : "memory");
+}
+DEVICE void load_tiles(u32 (&to)[2], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(from)
+               : "memory");
+}
+
+DEVICE void multiply_bf16(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+DEVICE void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// -------------------------------------------------------------------------------------------- programs for one another
+
+DEVICE int seen(const int *flag) {
+  int value;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+DEVICE void show(int *flag, int value) {
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}

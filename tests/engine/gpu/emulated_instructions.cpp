@@ -1,0 +1,233 @@
+// The machine's instructions in plain C++, in place of instructions.cu: kernels then run on the CPU, slowly.
+//
+// Every thread of a program is a fiber. One runs until it waits: for its warp, where matrix units work for all 32 of it,
+// or for its program. Whoever runs goes on as far as it can before others do, and copies arrive as late as they may, so
+// that a kernel which forgets to wait reads what is not there yet. Shared memory begins as NaN.
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+typedef unsigned int u32;
+typedef unsigned short u16;
+typedef long long i64;
+
+#define DEVICE inline
+#define __global__
+#define __launch_bounds__(...)
+using std::max;
+using std::min;
+
+struct Index {
+  int x, y, z;
+};
+struct float2 {
+  float x, y;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+
+// -------------------------------------------------------------------------------------------------------------- fibers
+
+constexpr int LANES = 32, STACK_BYTES = 1 << 17, TURNS = 1000;  // turns of a warp that waits in a loop of its own
+
+struct Barrier {
+  int arrived = 0;
+  long generation = 0;
+};
+struct Copy {
+  u32 to;
+  const char *from;
+};
+struct Program;
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack{new char[STACK_BYTES]};
+  Program *program;
+  Index thread;
+  int lane;
+  struct Warp *warp;
+  bool is_done = false, waits_for_program = false;
+  std::vector<std::vector<Copy>> groups{1};  // copies on their way, by the group that they were ended in
+};
+struct Warp {
+  Barrier barrier;
+  u32 said[2][LANES][6];  // what lanes tell one another, two in turn: nobody is two ahead
+  Fiber fibers[LANES];
+};
+struct Program {
+  Index block;
+  std::vector<char> memory;
+  Barrier barrier;
+  std::vector<std::unique_ptr<Warp>> warps;
+  char *start() { return (char *)(((size_t)memory.data() + 127) / 128 * 128); }
+};
+
+static ucontext_t scheduler;
+static Fiber *current;
+static Index threadIdx, blockIdx, gridDim;
+static char *shared;
+
+static void let_others() { swapcontext(&current->context, &scheduler); }
+
+static void wait_at(Barrier &barrier, int count, bool of_program) {
+  const long generation = barrier.generation;
+  if (++barrier.arrived == count) {
+    barrier.arrived = 0;
+    ++barrier.generation;
+    return;
+  }
+  Fiber *me = current;
+  me->waits_for_program = of_program;
+  while (barrier.generation == generation) let_others();
+  me->waits_for_program = false;
+}
+inline void __syncthreads() { wait_at(current->program->barrier, (int)current->program->warps.size() * LANES, true); }
+inline void __syncwarp() { wait_at(current->warp->barrier, LANES, false); }
+
+// every lane of a warp says some numbers, and sees those of all
+template <int COUNT> const u32 (*told(const u32 (&mine)[COUNT]))[6] {
+  Warp *warp = current->warp;
+  u32(*said)[6] = warp->said[warp->barrier.generation % 2];
+  std::copy(mine, mine + COUNT, said[current->lane]);
+  __syncwarp();
+  return said;
+}
+inline bool __all_sync(u32, bool is_so) {
+  const auto said = told({(u32)is_so});
+  bool found = true;
+  for (int lane = 0; lane < LANES; ++lane) found = found && said[lane][0];
+  return found;
+}
+
+// ------------------------------------------------------------------------------------------------------------- numbers
+
+struct Half {
+  u16 bits;
+};
+inline u32 address_of(const void *pointer) { return (u32)((const char *)pointer - shared); }
+inline u32 __float_as_uint(float x) {
+  u32 found;
+  std::memcpy(&found, &x, 4);
+  return found;
+}
+inline float __uint_as_float(u32 x) {
+  float found;
+  std::memcpy(&found, &x, 4);
+  return found;
+}
+inline float load(const float *from) { return *from; }
+inline Half load(const Half *from) { return *from; }
+inline u32 bf16_of(float x) {
+  const u32 bits = __float_as_uint(x);
+  return std::isnan(x) ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+inline u32 both(float low, float high) { return bf16_of(high) << 16 | bf16_of(low); }
+inline float quick_tanh(float x) { return std::tanh(x); }
+
+// -------------------------------------------------------------------------------------------------------------- copies
+
+inline void copy16(u32 to, const char *from, bool is_there) {
+  current->groups.back().push_back({to, is_there ? from : nullptr});
+}
+inline void end_group() { current->groups.emplace_back(); }
+template <int REST> void await_groups() {
+  auto &groups = current->groups;
+  while (groups.size() > REST + 1) {
+    for (const Copy &each : groups.front())
+      each.from ? std::memcpy(shared + each.to, each.from, 16) : std::memset(shared + each.to, 0, 16);
+    groups.erase(groups.begin());
+  }
+}
+inline void bring_nearer(const char *) {}
+
+// ------------------------------------------------------------------------------------------------------------- products
+
+template <int COUNT> void load_tiles(u32 (&to)[COUNT], u32 from) {
+  const auto said = told({from});
+  for (int i = 0; i < COUNT; ++i)
+    std::memcpy(&to[i], shared + said[i * 8 + current->lane / 4][0] + current->lane % 4 * 4, 4);
+}
+
+// sums of 16 rows by 8 columns; `left(row, k)` and `right(k, column)` are factors, as lanes told them
+template <class Left, class Right> void add_products(float (&sum)[4], int depth, Left left, Right right) {
+  for (int i = 0; i < 4; ++i)
+    for (int k = 0; k < depth; ++k)
+      sum[i] += left(current->lane / 4 + i / 2 * 8, k) * right(k, current->lane % 4 * 2 + i % 2);
+}
+inline void multiply_bf16(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  const auto said = told({a[0], a[1], a[2], a[3], b0, b1});
+  const auto half = [](u32 pair, int k) { return __uint_as_float(k % 2 ? pair & 0xffff0000 : pair << 16); };
+  add_products(
+      sum, 16, [&](int row, int k) { return half(said[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], k); },
+      [&](int k, int column) { return half(said[column * 4 + k % 8 / 2][4 + k / 8], k); });
+}
+inline void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  const auto said = told({a[0], a[1], a[2], a[3], b0, b1});
+  const auto cut = [](u32 x) { return __uint_as_float(x & ~8191u); };
+  add_products(
+      sum, 8, [&](int row, int k) { return cut(said[row % 8 * 4 + k % 4][row / 8 + k / 4 * 2]); },
+      [&](int k, int column) { return cut(said[column * 4 + k % 4][4 + k / 4]); });
+}
+
+// -------------------------------------------------------------------------------------------- programs for one another
+
+inline int seen(const int *flag) { return *(const volatile int *)flag; }
+inline void show(int *flag, int value) { *(volatile int *)flag = value; }
+
+// ------------------------------------------------------------------------------------------------------------- running
+
+static void (*body)();
+
+static void run_fiber() {
+  body();
+  current->is_done = true;
+  let_others();
+}
+
+static std::unique_ptr<Program> new_program(Index block, int num_threads, int shared_bytes) {
+  auto program = std::make_unique<Program>();
+  program->block = block;
+  program->memory.assign(shared_bytes + 128, (char)0xff);
+  for (int warp = 0; warp < num_threads / LANES; ++warp) {
+    program->warps.push_back(std::make_unique<Warp>());
+    for (int lane = 0; lane < LANES; ++lane) {
+      Fiber &fiber = program->warps.back()->fibers[lane];
+      fiber.program = program.get(), fiber.warp = program->warps.back().get();
+      fiber.lane = lane, fiber.thread = {warp * LANES + lane, 0, 0};
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.get(), fiber.context.uc_stack.ss_size = STACK_BYTES;
+      makecontext(&fiber.context, run_fiber, 0);
+    }
+  }
+  return program;
+}
+
+// lets a warp run until it must wait for its program, or has long waited for others; whether it is done
+static bool run_warp(Warp &warp) {
+  for (int turn = 0; turn < TURNS; ++turn) {
+    bool is_done = true, waits = true;
+    for (Fiber &fiber : warp.fibers) {
+      if (fiber.is_done) continue;
+      current = &fiber, threadIdx = fiber.thread;
+      blockIdx = fiber.program->block, shared = fiber.program->start();
+      swapcontext(&scheduler, &fiber.context);
+      is_done = is_done && fiber.is_done;
+      waits = waits && (fiber.is_done || fiber.waits_for_program);
+    }
+    if (is_done || waits) return is_done;
+  }
+  return false;
+}
+
+static void run_programs(std::vector<std::unique_ptr<Program>> &programs) {
+  for (bool is_done = false; !is_done;) {
+    is_done = true;
+    for (auto &program : programs)
+      for (auto &warp : program->warps) is_done = run_warp(*warp) && is_done;
+  }
+}

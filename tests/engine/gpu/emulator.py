@@ -1,0 +1,70 @@
+"""Kernels in CUDA C++ on the CPU: a C++ compiler makes them, with the machine's own instructions in plain C++."""
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from rnnlab.engine.gpu.cuda_writer import library_text
+
+COMPILER = shutil.which("g++")
+_RUN = """
+static Arguments arguments;
+
+extern "C" void run(const i64 *numbers, const int *grid, int num_threads, int shared_bytes, bool at_once) {
+  arguments = *(const Arguments *)numbers;
+  gridDim = {grid[0], grid[1], grid[2]};
+  body = [] { kernel(arguments); };
+  std::vector<std::unique_ptr<Program>> programs;
+  for (int z = 0; z < grid[2]; ++z)
+    for (int y = 0; y < grid[1]; ++y)
+      for (int x = 0; x < grid[0]; ++x) {
+        programs.push_back(new_program({x, y, z}, num_threads, shared_bytes));
+        if (at_once) continue;
+        run_programs(programs);
+        programs.clear();
+      }
+  run_programs(programs);
+}
+"""
+
+
+class EmulatedFunction:
+    """Stands in for `CudaFunction`: the function `kernel` of a text, whose arrays lie in the CPU's memory."""
+
+    def __init__(self, source: str, device: int, shared_bytes: int) -> None:
+        self._library, self._shared_bytes = _library(source), shared_bytes
+
+    def launch(self, grid: tuple[int, int, int], num_threads: int, arguments: Sequence[int], *, at_once: bool) -> None:
+        """Run a grid of programs, one after another, or all at once where they wait for one another."""
+        numbers = (ctypes.c_int64 * len(arguments))(*arguments)
+        self._library.run(numbers, (ctypes.c_int * 3)(*grid), num_threads, self._shared_bytes, ctypes.c_bool(at_once))
+
+
+@lru_cache(maxsize=64)
+def _library(source: str) -> ctypes.CDLL:
+    instructions = library_text("instructions.cu")
+    assert source.startswith(instructions)
+    emulated = (Path(__file__).parent / "emulated_instructions.cpp").read_text()
+    text = emulated + source.removeprefix(instructions) + _RUN
+    assert "asm" not in text  # nothing but those instructions is the machine's
+    folder = Path(tempfile.gettempdir()) / "rnnlab-emulated"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
+    if not path.exists():
+        _compile(text, path)
+    return ctypes.CDLL(str(path))
+
+
+def _compile(text: str, path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        written, made = Path(folder) / "kernel.cpp", Path(folder) / path.name
+        written.write_text(text)
+        options = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-w", "-shared", "-fPIC"]
+        done = subprocess.run([str(COMPILER), *options, "-o", str(made), str(written)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:3000]
+        made.replace(path)  # whole or not at all, whoever else does the same

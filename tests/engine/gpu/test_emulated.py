@@ -1,0 +1,101 @@
+"""Kernels in CUDA C++ compute what the reference does, on the CPU: `emulator` runs them where there is no GPU."""
+
+import sys
+from collections.abc import Generator
+
+import pytest
+import torch
+
+from rnnlab import Architecture, architecture
+from rnnlab.engine.gpu import choice, launch, program
+from rnnlab.engine.gpu.choice import gpu_program
+from tests.engine.comparison import DifferenceError
+from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
+from tests.engine.gpu.emulator import COMPILER, EmulatedFunction
+from tests.engine.networks import both_directions
+
+pytestmark = [
+    pytest.mark.skipif(COMPILER is None, reason="g++ is not installed"),
+    pytest.mark.skipif(
+        torch.cuda.is_available(), reason="there is a GPU: test_population and test_spread run them there"
+    ),
+    pytest.mark.skipif(sys.platform != "linux", reason="fibers are Linux's"),
+]
+
+SIZES = {"input_size": 3, "output_size": 2}
+RESIDENT = ("sh:tanh", "sh:irnn", "sh:ugrnn", "sh:gru", "sh:gru-cudnn", "sh:lstm", "sh:mgu", "st:lstm")
+SPREAD = ("sh:gru", "td:lstm", "skip-3:lstm-edges", "mongia-d:tanh", "special-4:ugrnn", "stack-2:intersection")
+PROCESSORS = 8
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """The CPU stands for a GPU of few multiprocessors."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # or a model on the CPU would take the CPU's path
+    for module in (program, choice):
+        monkeypatch.setattr(module, "is_interpreted", lambda: False)
+    for module in (launch, choice):
+        monkeypatch.setattr(module, "processors", lambda _: PROCESSORS)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    monkeypatch.setattr(program, "CudaFunction", EmulatedFunction)
+    gpu_program.cache_clear()
+    yield
+    gpu_program.cache_clear()
+
+
+def num_resident(network: Architecture, precision: str) -> int:
+    """How many components of a network have a kernel of their own on one multiprocessor."""
+    made = gpu_program(network, None, precision, is_spread=False)
+    hidden = [number for number, each in enumerate(made.plan.components) if not each.is_hoisted]
+    assert all(made.is_resident(number) for number in hidden)
+    return len(hidden)
+
+
+def check(network: Architecture, precision: str = "float32", path: str = "gpu-population", **numbers: int) -> None:
+    compare(network, device="cpu", precisions=[precision], paths=[path], **{"num_steps": 5, "population": 2} | numbers)
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("name", RESIDENT)
+def test_resident_nodes_agree(name: str, precision: str) -> None:
+    network = architecture(name, **SIZES, units=20)
+    assert num_resident(network, precision) == (2 if name.startswith("st:") else 1)
+    check(network, precision, batch_size=19)
+
+
+@pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (4, 1)])
+def test_continued_sequences_agree(steps_before: int, num_steps: int) -> None:
+    check(architecture("sh:lstm", **SIZES, units=5), num_steps=num_steps, steps_before=steps_before)
+
+
+def test_many_sequences_take_several_programs() -> None:
+    """64 and the rest; several warps, which share the rows."""
+    check(architecture("sh:lstm", **SIZES, units=70), "bf16", population=8, batch_size=67, num_steps=4)
+
+
+@pytest.mark.parametrize("cell", ["tanh", "lstm"])
+def test_layers_that_read_the_future_agree(cell: str) -> None:
+    check(both_directions(cell, units=5, read_out_delay=2))
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("name", SPREAD)
+def test_spread_networks_agree(name: str, precision: str) -> None:
+    check(architecture(name, **SIZES, units=12), precision, "gpu-spread", population=1, batch_size=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("sh:lstm", "sigmoid(", "tanh("),
+        ("sh:gru", "tanh_slope(", "tanh("),
+        ("sh:lstm", "await_groups<0>();", ""),  # reads what is still on its way
+        ("sh:lstm", "__syncthreads();", ""),  # and what others have not written yet
+    ],
+)
+def test_a_broken_kernel_fails(break_kernels: BreakKernels, name: str, old: str, new: str) -> None:
+    network = architecture(name, **SIZES, units=40)
+    changed = break_kernels(old, new)
+    with pytest.raises(DifferenceError):
+        check(network, num_steps=7, batch_size=19)
+    assert changed
