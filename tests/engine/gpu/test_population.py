@@ -2,7 +2,7 @@
 
 On a machine with a GPU the kernels run there; without one Triton's interpreter runs them where it is installed and
 asked for (TRITON_INTERPRET=1, as `make test` does), and otherwise the tests are skipped. The interpreter runs the
-general kernels only: those of single nodes are in CUDA C++ (test_cuda_texts).
+general kernels only: those of single nodes are in CUDA C++ (test_cuda_texts compiles, test_emulated runs them).
 """
 
 from importlib.util import find_spec
