@@ -127,7 +127,9 @@ class CudaWriter:
                 edge, part = code.edge_read(name)
                 return self.value((edge.source[0], part), edge.delay)
 
-    def kernel(self, library: str, constants: Mapping[str, int], bounds: str, head: str) -> KernelText:
+    def kernel(
+        self, library: str, constants: Mapping[str, int], bounds: str, head: str, num_programs: int = 1
+    ) -> KernelText:
         """The whole kernel.
 
         Args:
@@ -135,15 +137,17 @@ class CudaWriter:
             constants: that both need.
             bounds: of threads and programs.
             head: lines before the gathered ones.
+            num_programs: of a cluster.
         """
         files = [library_text(name) for name in ("instructions.cu", "matrix_units.cu", library)]
         fields = "".join(f"  char *{name.removeprefix('a.')};\n" for name in self.arguments.values())
         bits = 16 if self.itemsize == 2 else 32 if self.arithmetic.is_split else 19
+        cluster = f"__cluster_dims__({num_programs}, 1, 1) " if num_programs > 1 else ""
         numbers = ", ".join(f"{name} = {value}" for name, value in {"PRECISION": bits, **constants}.items())
         return KernelText(
             f"{files[0]}\nconstexpr int {numbers};\n\n{files[1]}\n{files[2]}\n"
             f"struct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step;\n}};\n\n"
-            f'extern "C" __global__ void __launch_bounds__({bounds}) kernel(const Arguments a) {{\n'
+            f'extern "C" __global__ void __launch_bounds__({bounds}) {cluster}kernel(const Arguments a) {{\n'
             "  const i64 B = a.num_rows, member = blockIdx.z;\n"
             "  const int T = (int)a.num_steps, thread = threadIdx.x, warp = thread / 32;\n"
             "  const int first_row = blockIdx.y * ROWS, num_live = min(ROWS, (int)B - first_row);\n"

@@ -1,6 +1,6 @@
 """Launching kernels, and the forward pass: one component after another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import torch
@@ -12,6 +12,7 @@ from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
 from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
 from rnnlab.engine.gpu.program import CudaKernel, Kernel
+from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.nodes import NodeCode, Part, Product
 
 
@@ -55,11 +56,19 @@ which some of the final state lie apart."""
 
 def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
     """Run the kernel of a component whose node is resident."""
-    rows = min(batch_tile(arrays.P, arrays.B, processors(arrays.device)), arrays.program.most_rows(number))
+    shape = best_shape(arrays.program.shapes(number), arrays.P, arrays.B, processors(arrays.device))
     device = arrays.device.index or 0
-    kernel = arrays.program.resident_kernel(number, rows, arrays.shared, gradients, device)
+    kernel = arrays.program.resident_kernel(number, shape, arrays.shared, gradients, device)
     tensors = [find(argument) for argument in kernel.text.arguments]
-    _launch(arrays, kernel, (1, -(-arrays.B // rows), arrays.P), tensors, at_once=False)
+    _launch(arrays, kernel, (shape.num_programs, -(-arrays.B // shape.rows), arrays.P), tensors, at_once=False)
+
+
+def best_shape(shapes: Sequence[Shape], members: int, batch: int, processors: int) -> Shape:
+    """How members are cut up: as many programs as run at once."""
+    rows = batch_tile(members, batch, processors)
+    alone = [shape for shape in shapes if shape.num_programs == 1 and shape.rows <= rows]
+    together = [shape for shape in shapes if shape.num_programs * members * -(-batch // shape.rows) <= processors]
+    return max([*alone[:1], *together] or shapes, key=lambda shape: shape.num_programs)
 
 
 def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:

@@ -13,7 +13,7 @@ from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
-from rnnlab.engine.gpu.resident import Layout, Reader, ResidentWriter, most_rows, step_of
+from rnnlab.engine.gpu.resident import Layout, Reader, ResidentWriter, Shape, shapes_of, step_of
 from rnnlab.engine.gpu.resident_backward import resident_backward
 from rnnlab.engine.gpu.resident_forward import resident_forward
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
@@ -63,6 +63,11 @@ def runs_cuda() -> bool:
     return not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (8, 0)
 
 
+def cluster_size() -> int:
+    """How many programs may form a cluster, whose memory they share: none but one before Hopper."""
+    return 8 if not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (9, 0) else 1
+
+
 class GpuProgram:
     """A plan ready to run on the GPU; holds no numbers of its own.
 
@@ -89,6 +94,7 @@ class GpuProgram:
         self.outputs = output_names(self.architecture) if has_outputs else ()
         self.codes = node_codes(plan, choices, has_outputs=has_outputs)
         self._kernels: dict[Any, Any] = {}
+        self._shapes: dict[int, tuple[Shape, ...]] = {}
         self._tilings: dict[Any, tuple[Tiling, Tiling] | str] = {}
         self._moments: dict[Any, Tensor] = {}  # small, and kept: recorded CUDA graphs may read them
         self._is_relu: dict[Any, Tensor] = {}
@@ -136,15 +142,18 @@ class GpuProgram:
 
     def is_resident(self, number: int) -> bool:
         """Whether a component is one node that runs with its matrices and last state on the chip."""
-        return self.most_rows(number) > 0
+        return bool(self.shapes(number))
 
-    def most_rows(self, number: int) -> int:
-        """How many sequences a program of a resident component may take; 0 where it is not resident."""
+    def shapes(self, number: int) -> tuple[Shape, ...]:
+        """How a resident component may be cut up; not at all where it is not resident."""
         component = self.plan.components[number]
         if component.is_hoisted or self.is_spread or is_interpreted() or not runs_cuda():
-            return 0
-        codes, factors = self.codes_of(component), [part for part in self.state if self._is_factor(part)]
-        return most_rows(component, codes, self.architecture.period, self.arithmetic, factors, shared_memory())
+            return ()
+        if number not in self._shapes:
+            codes, factors = self.codes_of(component), [part for part in self.state if self._is_factor(part)]
+            period, most = self.architecture.period, shared_memory()
+            self._shapes[number] = shapes_of(component, codes, period, self.arithmetic, factors, most, cluster_size())
+        return self._shapes[number]
 
     def _is_factor(self, part: Part) -> bool:
         """Whether a part lies in memory as products take it."""
@@ -164,7 +173,7 @@ class GpuProgram:
     def resident_kernel(
         self,
         number: int,
-        rows: int,
+        shape: Shape,
         shared: frozenset[str],
         gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
         device: int,
@@ -173,25 +182,25 @@ class GpuProgram:
 
         Args:
             number: of the component.
-            rows: how many sequences a program takes.
+            shape: how it is cut up.
             shared: inputs that are one for all members.
             gradients: in the backward pass, the parts that gather gradients, those for which some lie in memory at all
                 times, and those for which some of the final state do.
             device: where it is to run.
         """
-        key = ("resident", number, rows, shared, gradients, device)
+        key = ("resident", number, shape, shared, gradients, device)
         if key not in self._kernels:
             readers = self.readers(number)
-            text = self.resident_text(number, rows, shared, gradients)
+            text = self.resident_text(number, shape, shared, gradients)
             (code,) = self.codes_of(self.plan.components[number])
-            layout = Layout(code, self.arithmetic, rows, gradients is not None, readers if gradients else ())
+            layout = Layout(code, self.arithmetic, shape, gradients is not None, readers if gradients else ())
             self._kernels[key] = CudaKernel(text, CudaFunction(text.source, device, layout.total), 32 * text.num_warps)
         return self._kernels[key]
 
     def resident_text(
         self,
         number: int,
-        rows: int,
+        shape: Shape,
         shared: frozenset[str],
         gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
     ) -> KernelText:
@@ -199,7 +208,7 @@ class GpuProgram:
         component = self.plan.components[number]
         (code,) = self.codes_of(component)
         writer = ResidentWriter(
-            self.plan, self.arithmetic, code, step_of(component), rows, **self._writer_options(shared)
+            self.plan, self.arithmetic, code, step_of(component), shape, **self._writer_options(shared)
         )
         return (
             resident_forward(writer)
@@ -279,8 +288,8 @@ class GpuProgram:
         for other, component in enumerate(self.plan.components):
             for code in self.codes_of(component) if component.is_hoisted and other != number else ():
                 found += [(code, product) for product in code.external if _is_narrow_reader(node, code, product)]
-        rows = self.most_rows(number)
-        while Layout(node, self.arithmetic, rows, backward=True, readers=found).total > shared_memory():
+        shape = self.shapes(number)[0]
+        while Layout(node, self.arithmetic, shape, backward=True, readers=found).total > shared_memory():
             found.pop()  # the node itself fits
         return tuple(found)
 

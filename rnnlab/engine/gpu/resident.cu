@@ -1,4 +1,5 @@
-// What kernels of a resident node share: one program holds one node of one member for ROWS sequences.
+// What kernels of a resident node share: one program holds one node of one member for ROWS sequences, or PROGRAMS of a
+// cluster share it, SHARE units each.
 //
 // Matrices stay in shared memory. Warps form a grid: each has M times 16 rows and 8 * N units. Its threads keep states and
 // gradients where the matrix units leave sums: thread `lane` has rows lane / 4 and 8 more of each 16, and of each tile of
@@ -33,6 +34,52 @@ DEVICE void store_vector(Half *to, const float (&x)[U]) {
   *(Vector<Half> *)to = all;
 }
 
+// ------------------------------------------------------------------------------------------- programs of a cluster
+
+#if __CUDA_ARCH__ >= 900
+// once in a phase: how much will come
+DEVICE void expect(u32 counter, int bytes) {
+  if (threadIdx.x == 0) expect_bytes(counter, bytes);
+}
+DEVICE void await_bytes(u32 counter, int phase) {
+  while (!has_come(counter, phase)) {
+  }
+}
+// a row's numbers to the same place in every program
+template <class Of> DEVICE void send_vector(u32 to, const float (&x)[U], u32 counter) {
+  u32 bits[U * sizeof(Of) / 4];
+#pragma unroll
+  for (int i = 0; i < U * (int)sizeof(Of) / 4; ++i)
+    bits[i] = sizeof(Of) == 2 ? both(x[i * 2], x[i * 2 + 1]) : __float_as_uint(x[i]);
+#pragma unroll
+  for (int program = 0; program < PROGRAMS; ++program) send(in_program(to, program), bits, in_program(counter, program));
+}
+
+// Sums that each program has a part of: those of a warp's place go to the warp of that place in the program whose units
+// they are. There is room for the sums of every program's every thread.
+template <int M> DEVICE void send_parts(u32 to, const float (&parts)[PROGRAMS][M][1][4], u32 counter) {
+  const int place = (blockIdx.x * THREADS + threadIdx.x) * M * 16;
+#pragma unroll
+  for (int program = 0; program < PROGRAMS; ++program)
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      u32 bits[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) bits[i] = __float_as_uint(parts[program][m][0][i]);
+      send(in_program(to + place + m * 16, program), bits, in_program(counter, program));
+    }
+}
+template <int M> DEVICE void add_parts(float (&sums)[M][1][4], const char *from) {
+#pragma unroll
+  for (int program = 0; program < PROGRAMS; ++program)
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      const float4 part = *(const float4 *)(from + (program * THREADS + threadIdx.x) * M * 16 + m * 16);
+      sums[m][0][0] += part.x, sums[m][0][1] += part.y, sums[m][0][2] += part.z, sums[m][0][3] += part.w;
+    }
+}
+#endif
+
 // where a unit's column lies in shared memory, so that the units of a thread are neighbours and the columns of a tile too
 DEVICE int column_of(int unit) {
   const int inside = unit % (8 * N), thread = inside / U, rest = inside % U;
@@ -48,7 +95,8 @@ DEVICE void keep_units(u32 to, int kept_stride, const char *from, int count, int
 
 // all threads ask for lines of memory to be brought nearer
 DEVICE void ask_ahead(const char *from, int bytes) {
-  for (int at = threadIdx.x * 128; at < bytes; at += THREADS * 128) bring_nearer(from + at);
+  for (int at = (blockIdx.x * THREADS + threadIdx.x) * 128; at < bytes; at += PROGRAMS * THREADS * 128)
+    bring_nearer(from + at);
 }
 
 // G gates, M times 16 rows, N tiles: `sums` += rows of `left` times columns of `right`, so many bytes deep

@@ -43,28 +43,38 @@ class Warps(NamedTuple):
     unit_tiles: int
 
 
-def warps_of(units: int, rows: int) -> Warps:
-    """As wide as memory is read in long pieces, and at most twice 16 rows.
+class Shape(NamedTuple):
+    """How a member's node is cut up: how many sequences a program takes, and how many programs share its units."""
 
-    >>> warps_of(118, 64)
+    rows: int
+    num_programs: int = 1
+
+
+def warps_of(units: int, shape: Shape) -> Warps:
+    """As wide as memory is read in long pieces, and at most twice 16 rows; in a cluster, as many as there can be.
+
+    >>> warps_of(118, Shape(64))
     Warps(num_warps=8, num_row_groups=2, row_tiles=2, unit_tiles=4)
+    >>> warps_of(256, Shape(16, num_programs=8))
+    Warps(num_warps=4, num_row_groups=1, row_tiles=1, unit_tiles=1)
     """
-    num_tiles = padded(units) // 8
-    unit_tiles = max(number for number in (1, 2, 4) if num_tiles % number == 0)
+    rows, num_tiles = shape.rows, padded(units) // shape.num_programs // 8
+    unit_tiles = max(number for number in (1, 2, 4) if num_tiles % number == 0) if shape.num_programs == 1 else 1
     row_tiles = 2 if rows > 32 else 1
     num_row_groups = rows // 16 // row_tiles
     return Warps(num_tiles // unit_tiles * num_row_groups, num_row_groups, row_tiles, unit_tiles)
 
 
-def most_rows(
+def shapes_of(
     component: Component,
     codes: Sequence[NodeCode],
     period: int,
     arithmetic: Arithmetic,
     factors: Collection[Part],
     most: int,
-) -> int:
-    """How many sequences a program of a component may take; 0 where it is not one node that can be resident.
+    most_programs: int,
+) -> tuple[Shape, ...]:
+    """How a component may be cut up, most sequences first; not at all where it is not one node that can be resident.
 
     That node reads its own last state, and of its own states of longer ago those that lie in memory as products take
     them.
@@ -76,9 +86,10 @@ def most_rows(
         arithmetic: how it multiplies.
         factors: parts that lie in memory as products take them.
         most: bytes that a program may have of a multiprocessor's own memory.
+        most_programs: that may form a cluster.
     """
     if len(codes) != 1 or len(component.nodes) != 1 or period != 1:
-        return 0
+        return ()
     (code,) = codes
     step = step_of(component)
     last = [product for product in code.internal if product.edge.delay == step]
@@ -93,12 +104,19 @@ def most_rows(
         and not {gate for product in code.internal for _, gate in product.pairs} & set(late_gates(code))
         and padded(code.units) <= MOST_UNITS
     )
-    fitting = (rows for rows in NUMBERS_OF_ROWS if is_possible and _fits(code, arithmetic, rows, most))
-    return next(fitting, 0)
+    if not is_possible:
+        return ()
+    found = [Shape(rows) for rows in NUMBERS_OF_ROWS]
+    if not delayed:  # programs of a cluster do not see what the others wrote to memory
+        numbers = [
+            number for number in (2, 4, 8) if number <= most_programs and padded(code.units) % (number * 16) == 0
+        ]
+        found += [Shape(16, number) for number in numbers]
+    return tuple(shape for shape in found if _fits(code, arithmetic, shape, most))
 
 
-def _fits(code: NodeCode, arithmetic: Arithmetic, rows: int, most: int) -> bool:
-    return max(Layout(code, arithmetic, rows, backward).total for backward in (False, True)) <= most
+def _fits(code: NodeCode, arithmetic: Arithmetic, shape: Shape, most: int) -> bool:
+    return max(Layout(code, arithmetic, shape, backward).total for backward in (False, True)) <= most
 
 
 def in_order(code: NodeCode) -> list[Product]:
@@ -132,29 +150,36 @@ class Layout:
     Args:
         code: the node.
         arithmetic: how it multiplies.
-        rows: sequences of a program.
+        shape: how it is cut up.
         backward: in which pass.
         readers: read-outs whose products are made in the node's backward kernel.
     """
 
     def __init__(
-        self, code: NodeCode, arithmetic: Arithmetic, rows: int, backward: bool, readers: Sequence[Reader] = ()
+        self, code: NodeCode, arithmetic: Arithmetic, shape: Shape, backward: bool, readers: Sequence[Reader] = ()
     ) -> None:
         self._itemsize, self.total = arithmetic.dtype.itemsize, 0
-        products, width = in_order(code), padded(code.units)
-        columns = [product.num_gates * width for product in products]
+        products, width, rows = in_order(code), padded(code.units), shape.rows
+        share = width // shape.num_programs
+        columns = [product.num_gates * share for product in products]
         if backward:
             self.matrices = [self._place(width, deep) for deep in columns]
         else:
             self.matrices = [self._place(count, width) for count in columns]
         # what is multiplied: gradients of gates; or the last state and the new one, or the state and what a second
         # product multiplies
-        left = code.num_gates * width if backward else width
+        left = code.num_gates * share if backward else width
         self.left = self._place(rows if backward else 2 * rows, left)
         self.left_bytes = rows * self.left.stride
         # the same of longer ago; forward, of the step at hand and of the next
         self.delayed = [self._place(rows if backward else 2 * rows, left) for _ in products[1:]]
-        self.readers = [self._place(width, padded(reader.units)) for reader, _ in readers]
+        self.readers = [self._place(share, padded(reader.units)) for reader, _ in readers]
+        # in a cluster, two times the sums of all its programs, and two counters of bytes
+        is_shared = shape.num_programs > 1
+        self.parts_bytes = rows * width * 4 if is_shared and backward else 0
+        self.parts = self.total
+        self.counters = self.parts + 2 * self.parts_bytes
+        self.total = self.counters + (16 if is_shared else 0)
 
     def _place(self, count: int, width: int) -> Place:
         """Room for so many rows of numbers."""
@@ -166,27 +191,32 @@ class Layout:
 class ResidentWriter(CudaWriter):
     """Gathers the text of one kernel of a resident node."""
 
-    def __init__(self, plan: Plan, arithmetic: Arithmetic, code: NodeCode, step: int, num_rows: int, **options: Any):
+    def __init__(self, plan: Plan, arithmetic: Arithmetic, code: NodeCode, step: int, shape: Shape, **options: Any):
         super().__init__(plan, arithmetic, **options)
-        self.code, self.step, self.num_rows = code, step, num_rows
+        self.code, self.step, self.shape = code, step, shape
         self.width = padded(code.units)
+        self.share = self.width // shape.num_programs
+        self.is_cluster = shape.num_programs > 1
         self.product, *self.delayed = in_order(code)
 
     def text(self) -> KernelText:
         """The whole kernel."""
-        warps = warps_of(self.code.units, self.num_rows)
-        constants = {"ROWS": self.num_rows, "WIDTH": self.width, "WARPS": warps.num_warps}
+        warps = warps_of(self.code.units, self.shape)
+        constants = {"ROWS": self.shape.rows, "PROGRAMS": self.shape.num_programs, "SHARE": self.share}
+        constants |= {"WIDTH": self.width, "WARPS": warps.num_warps}
         constants |= {"THREADS": 32 * warps.num_warps, "M": warps.row_tiles, "N": warps.unit_tiles}
         head = (
             f"  const int lane = thread % 32, top = warp % {warps.num_row_groups} * M * 16;\n"
-            f"  const int first_column = warp / {warps.num_row_groups} * N * 8, unit = first_column + lane % 4 * U;\n"
+            f"  const int first_column = warp / {warps.num_row_groups} * N * 8, first_unit = blockIdx.x * SHARE;\n"
+            "  const int own_unit = first_column + lane % 4 * U, unit = first_unit + own_unit;\n"
             "  auto row = [&](int m, int half) { return top + m * 16 + half * 8 + lane / 4; };\n"
             "  auto is_live = [&](int m, int half) { return row(m, half) < num_live; };\n"
             "  bool is_relu = false;\n"
         )
         # registers for two programs on a multiprocessor, where a node is small
         is_small = warps.num_warps <= (8 if self.code.num_gates == 1 else 4)
-        return self.kernel("resident.cu", constants, f"THREADS, {2 if is_small else 1}", head)
+        num_together = 2 if is_small and not self.is_cluster else 1
+        return self.kernel("resident.cu", constants, f"THREADS, {num_together}", head, self.shape.num_programs)
 
     def place_of_gate(self, gate: int, time: str = "time") -> Rows:
         """Where a gate lies by its number, whatever becomes of it."""
@@ -197,11 +227,38 @@ class ResidentWriter(CudaWriter):
         if not isinstance(self.code.choice, str):
             self.add(f"is_relu = ((const int *){self.array('relu', self.code.key)})[member] != 0;")
 
-    def keep(self, place: Place, argument: Argument, num_rows: int, width: int) -> None:
-        """Lines that copy a matrix of a member to shared memory: rows of units."""
-        size = width * self.itemsize
-        matrix = f"{self.array(*argument)} + member * {num_rows} * {size}"
-        self.add(f"keep_units(address_of(shared) + {place.start}, {place.stride}, {matrix}, {num_rows}, {size});")
+    def begin(self, layout: Layout) -> None:
+        """Lines before the loop: wait for the matrices; the programs of a cluster for one another."""
+        if self.is_cluster:
+            counters = " ".join(f"new_counter({self.counter(layout, str(number))});" for number in range(2))
+            self.add(f"if (thread == 0) {{ {counters} }}")
+        self.add("end_group();", "await_groups<0>();", "__syncthreads();")
+        if self.is_cluster:
+            self.add("meet();")
+
+    def counter(self, layout: Layout, number: str) -> str:
+        """One of the two counters of bytes that come from the programs of a cluster."""
+        return f"address_of(shared) + {layout.counters} + {number} * 8"
+
+    def keep(self, place: Place, argument: Argument, num_gates: int, deep: int) -> None:
+        """Lines that copy a matrix of a member to shared memory: for each gate the rows of its units."""
+        size = deep * self.itemsize
+        matrix = f"{self.array(*argument)} + (member * {num_gates * self.width} + first_unit) * {size}"
+        pieces = range(num_gates) if self.is_cluster else range(1)
+        count = self.share * num_gates // len(pieces)
+        for gate in pieces:
+            to = f"address_of(shared) + {place.start + gate * self.share * place.stride}"
+            self.add(f"keep_units({to}, {place.stride}, {matrix} + {gate * self.width * size}, {count}, {size});")
+
+    def keep_own(self, place: Place, argument: Argument, num_gates: int) -> None:
+        """The same for each unit of the node, of the columns of each gate those of the program's units."""
+        stride = num_gates * self.width * self.itemsize
+        matrix = f"{self.array(*argument)} + member * {self.width * stride} + first_unit * {self.itemsize}"
+        size = self.share * self.itemsize
+        for gate in range(num_gates):
+            to = f"address_of(shared) + {place.start + gate * size}"
+            moved = gate * self.width * self.itemsize
+            self.add(f"keep_columns({to}, {place.stride}, {matrix} + {moved}, {stride}, {self.width}, {size});")
 
     def bring(self, place: Place, rows: Rows, moved: str = "0") -> None:
         """A line that begins to copy rows of sequences from memory to where products find them."""
@@ -242,10 +299,15 @@ class ResidentWriter(CudaWriter):
         """A line that stores a row's numbers."""
         self.add(f"if (is_live(m, half)) store_vector({self._place(rows)}, {variable});")
 
-    def store_shared(self, start: str, stride: int, column: int, variable: str) -> None:
+    def store_shared(self, start: str, stride: int, column: str, variable: str) -> None:
         """A line that puts them where products find them; rows of sequences that are not there are multiplied too."""
-        place = f"shared + {start} + row(m, half) * {stride} + (unit + {column}) * {self.itemsize}"
+        place = f"shared + {start} + row(m, half) * {stride} + ({column}) * {self.itemsize}"
         self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
+
+    def send(self, start: str, stride: int, counter: str, variable: str) -> None:
+        """The same in all programs of a cluster."""
+        place = f"address_of(shared) + {start} + row(m, half) * {stride} + unit * {self.itemsize}"
+        self.add(f"send_vector<{TYPES[self.itemsize]}>({place}, {variable}, {counter});")
 
     def multiply(
         self, sums: str, pairs: Pairs, places: Sequence[int], left: str, left_stride: int, matrix: Place
@@ -253,11 +315,11 @@ class ResidentWriter(CudaWriter):
         """Lines that add products of rows in shared memory with gates of a matrix to `sums[place]`."""
         for mine, theirs in runs(pairs, 1):
             count = mine.stop - mine.start
-            right = f"address_of(shared) + {matrix.start} + ({mine.start} * WIDTH + first_column) * {matrix.stride}"
+            right = f"address_of(shared) + {matrix.start} + ({mine.start} * SHARE + first_column) * {matrix.stride}"
             self.add(
                 f"multiply_all<{count}>((float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}], "
                 f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
-                f"{matrix.stride}, WIDTH * {matrix.stride}, WIDTH * {self.itemsize});"
+                f"{matrix.stride}, SHARE * {matrix.stride}, WIDTH * {self.itemsize});"
             )
 
     def formulas(self, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:

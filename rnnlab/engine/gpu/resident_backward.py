@@ -49,7 +49,7 @@ class _Backward:
     ) -> None:
         self.writer, self.code, self.width = writer, writer.code, writer.width
         self.wanted, self.given, self.final, self.readers = wanted, given, final, readers
-        self.layout = Layout(self.code, writer.arithmetic, writer.num_rows, backward=True, readers=readers)
+        self.layout = Layout(self.code, writer.arithmetic, writer.shape, backward=True, readers=readers)
         self.passed = passed_by(self.code)
         self.kept = kept_parts(self.code)
         own = [each for each in self.passed if each.edge.source == self.code.key]
@@ -76,9 +76,11 @@ class _Backward:
                 self._moment(program.backward)
             self._await_delayed()
             writer.add("__syncthreads();")
-            self._fetch_back()
+            with writer.block(""):
+                self._fetch_back()
             self._add_delayed()
-            writer.add("__syncthreads();")
+            if not writer.is_cluster:  # which has waited
+                writer.add("__syncthreads();")
         if self.depths:
             self._before()
         return writer.text()
@@ -155,10 +157,13 @@ class _Backward:
         writer, layout = self.writer, self.layout
         writer.start()
         for product, place in zip((writer.product, *writer.delayed), layout.matrices, strict=True):
-            writer.keep(place, Argument("matrix", product.name), self.width, product.num_gates * self.width)
+            if writer.is_cluster:
+                writer.keep_own(place, Argument("matrix", product.name), product.num_gates)
+            else:
+                writer.keep(place, Argument("matrix", product.name), 1, product.num_gates * self.width)
         for (reader, product), place in zip(self.readers, layout.readers, strict=True):
-            writer.keep(place, Argument("matrix", product.name), self.width, padded(reader.units))
-        writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
+            writer.keep(place, Argument("matrix", product.name), 1, padded(reader.units))
+        writer.begin(layout)
 
     # ------------------------------------------------------------------------------------------ gradients of the state
 
@@ -191,17 +196,44 @@ class _Backward:
     def _fetch_back(self) -> None:
         """From the gradients of the gates to that of what the matrix multiplied."""
         product = self.writer.product
-        self._multiply(self._sums(product.part[1]), product.pairs, self.layout.left, self.layout.matrices[0])
+        is_alone = self.code.program.late is None
+        number, phase = ("(position % 2)", "position / 2 % 2") if is_alone else ("0", "position % 2")
+        self._multiply_last(self._change(product.part[1]), product.pairs, number, phase)
+
+    def _multiply_last(self, target: str, pairs: Pairs, number: str, phase: str) -> None:
+        """Lines that add gradients of gates times the matrix of the last state; in a cluster, those of all programs.
+
+        Args:
+            target: where sums are added.
+            pairs: gates of the matrix, and of the node.
+            number: which of two places takes the sums of other programs.
+            phase: of its counter.
+        """
+        writer, layout = self.writer, self.layout
+        if not writer.is_cluster:
+            self._multiply(f"(float (&)[1][M][N][4]){target}", pairs, layout.left, layout.matrices[0])
+            return
+        writer.add("float parts[PROGRAMS][M][N][4] = {};")
+        self._multiply("parts", pairs, layout.left, layout.matrices[0])
+        counter = writer.counter(layout, number)
+        place = f"{layout.parts} + {number} * {layout.parts_bytes}"
+        writer.add(
+            f"send_parts(address_of(shared) + {place}, parts, {counter});",
+            f"expect({counter}, {layout.parts_bytes});",
+            f"await_bytes({counter}, {phase});",
+            f"add_parts({target}, shared + {place});",
+        )
 
     def _multiply(self, target: str, pairs: Pairs, gates: Place, matrix: Place) -> None:
-        """Lines that add gradients of gates in shared memory times rows of a matrix."""
-        itemsize = self.writer.itemsize
-        for mine, theirs in runs(pairs, self.width):
+        """Lines that add gradients of gates in shared memory times rows of a matrix, for the units of each program."""
+        writer, itemsize = self.writer, self.writer.itemsize
+        for mine, theirs in runs(pairs, writer.share):
             left = f"{gates.start + theirs.start * itemsize} + top * {gates.stride}"
             right = f"{matrix.start + mine.start * itemsize} + first_column * {matrix.stride}"
-            self.writer.add(
-                f"multiply_all<1>({target}, address_of(shared) + {left}, {gates.stride}, "
-                f"address_of(shared) + {right}, {matrix.stride}, 0, {(theirs.stop - theirs.start) * itemsize});"
+            writer.add(
+                f"multiply_all<PROGRAMS>({target}, address_of(shared) + {left}, {gates.stride}, "
+                f"address_of(shared) + {right}, {matrix.stride}, SHARE * {matrix.stride}, "
+                f"{(theirs.stop - theirs.start) * itemsize});"
             )
 
     # -------------------------------------------------------------------------------------------------- the node itself
@@ -236,8 +268,8 @@ class _Backward:
             with writer.vectors():
                 self._gates(outputs, inputs, list(outputs), is_in_memory=False)
         writer.add("float dreset[M][N][4] = {};", "__syncthreads();")
-        target = "(float (&)[1][M][N][4])dreset"
-        self._multiply(target, writer.product.reset_pairs, self.layout.left, self.layout.matrices[0])
+        with writer.block(""):
+            self._multiply_last("dreset", writer.product.reset_pairs, "1", "position % 2")
 
     def _moment(self, outputs: Mapping[str, Expression]) -> None:
         inputs = self._inputs(outputs) | {"d reset": f"dreset{SUM}"}
@@ -266,7 +298,7 @@ class _Backward:
             gate = gates.index(name.removeprefix("d gate "))
             if is_in_memory != (gate in late_gates(self.code)):  # others read late gates since these were there
                 left = self.layout.left
-                writer.store_shared(str(left.start), left.stride, gate * self.width, stored[name])
+                writer.store_shared(str(left.start), left.stride, f"own_unit + {gate * writer.share}", stored[name])
             if is_in_memory:
                 writer.store(writer.place_of_gate(gate), stored[name])
         for each in passed:

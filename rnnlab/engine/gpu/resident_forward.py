@@ -22,18 +22,18 @@ class _Forward:
         self.late = late_gates(self.code)
         early = [gate for gate in range(self.code.num_gates) if gate not in self.late]
         self.fresh = [early, self.late]  # the gates that each stage computes
-        self.layout = Layout(self.code, writer.arithmetic, writer.num_rows, backward=False)
+        self.layout = Layout(self.code, writer.arithmetic, writer.shape, backward=False)
         self.multiplied = writer.product.part[1]  # the part of the state that the product reads
 
     def write(self) -> KernelText:
         writer, layout = self.writer, self.layout
         writer.start()
         for product, place in zip((writer.product, *writer.delayed), layout.matrices, strict=True):
-            writer.keep(place, Argument("turned", product.name), product.num_gates * self.width, self.width)
+            writer.keep(place, Argument("turned", product.name), product.num_gates, self.width)
         self._start_states()
         self._start_given()
         self._bring_delayed("0", "0")
-        writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
+        writer.begin(layout)
         with writer.block("for (int position = 0; position < T; ++position)"):
             writer.add(f"const int time = {'position' if writer.step == 1 else 'T - 1 - position'};")
             if len(self.outputs) == 1:  # the last state and the new one take turns
@@ -57,7 +57,7 @@ class _Forward:
                     self._fetch_given(f"(time + {writer.step})", "position + 1 < T")
                     if writer.delayed:
                         writer.add("await_groups<0>();")
-                writer.add("__syncthreads();")
+                self._await(number)
         return writer.text()
 
     # ----------------------------------------------------------------------------------------------- before the loop
@@ -89,18 +89,35 @@ class _Forward:
         for variable in self.previous.values():
             writer.add(f"float {variable}[M][N][4];")
         time = "0" if writer.step == 1 else "(T - 1)"
-        for part in dict.fromkeys((*parts, self.multiplied)):
+        for part in parts:
             text = writer.fetch(f"start_{part}", writer.value((name, part), writer.step, time=time))
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{self.previous[part]}{SUM} = {text};")
+        with writer.block("for (int program = 0; program < PROGRAMS; ++program)"):  # of all units
+            writer.add("const int unit = program * SHARE + own_unit;")
+            text = writer.fetch("start", writer.value((name, self.multiplied), writer.step, time=time))
             with writer.vectors():
-                writer.add("float start[U];")
+                writer.add("float all[U];")
                 with writer.unrolled("u < U"):
-                    writer.add(f"start[u] = {text};")
-                    if part in self.previous:
-                        writer.add(f"{self.previous[part]}{SUM} = start[u];")
-                if part == self.multiplied:
-                    writer.store_shared(str(self.layout.left.start), self.layout.left.stride, 0, "start")
+                    writer.add(f"all[u] = {text};")
+                writer.store_shared(str(self.layout.left.start), self.layout.left.stride, "unit", "all")
 
     # ----------------------------------------------------------------------------------------------------- a step
+
+    def _counter(self, number: int) -> tuple[str, str]:
+        """For what a stage leaves to be multiplied: the counter in a cluster, and its phase."""
+        if len(self.outputs) == 1:  # the buffers take turns, and with them the counters
+            return self.writer.counter(self.layout, "((position + 1) % 2)"), "position / 2 % 2"
+        return self.writer.counter(self.layout, "10"[number]), "position % 2"
+
+    def _await(self, number: int) -> None:
+        """Until what a stage leaves is there, of all threads, and of all programs of a cluster."""
+        writer = self.writer
+        if not writer.is_cluster:
+            writer.add("__syncthreads();")
+            return
+        counter, phase = self._counter(number)
+        writer.add(f"expect({counter}, ROWS * WIDTH * {writer.itemsize});", f"await_bytes({counter}, {phase});")
 
     def _keep_for_later(self, number: int) -> None:
         """Registers for what a second stage reads of the first."""
@@ -138,7 +155,7 @@ class _Forward:
                 for part, variable in self.previous.items() if number + 1 == len(self.outputs) else ():
                     writer.add(f"{variable}{SUM} = {found[f'state {part}']};")
             for name, variable in stored.items():
-                self._store(name, variable)
+                self._store(name, variable, number)
 
     def _inputs(self, number: int) -> dict[str, str]:
         """What formulas read beside the fresh gates: from registers, or asked for here, before the products."""
@@ -170,11 +187,12 @@ class _Forward:
                 with writer.vectors(), writer.unrolled("u < U"):
                     writer.add(f"sums[{place}]{SUM} = {' + '.join(texts)};")
 
-    def _store(self, name: str, variable: str) -> None:
-        writer, layout = self.writer, self.layout
+    def _store(self, name: str, variable: str, number: int) -> None:
+        writer, stride = self.writer, self.layout.left.stride
+        place = {f"state {self.multiplied}": "next", "reset": "reset"}.get(name)
+        if place and writer.is_cluster:
+            writer.send(place, stride, self._counter(number)[0], variable)
+        elif place:
+            writer.store_shared(place, stride, "unit", variable)
         if not (name.startswith("gate ") and self.code.gate_is_state):  # then the state is stored, and is enough
             writer.store(writer.place_of(self.code, name), variable)
-        if name == f"state {self.multiplied}":
-            writer.store_shared("next", layout.left.stride, 0, variable)
-        elif name == "reset":
-            writer.store_shared("reset", layout.left.stride, 0, variable)

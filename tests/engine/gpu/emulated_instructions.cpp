@@ -20,6 +20,8 @@ typedef long long i64;
 #define DEVICE inline
 #define __global__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __CUDA_ARCH__ 900
 using std::max;
 using std::min;
 
@@ -28,6 +30,9 @@ struct Index {
 };
 struct float2 {
   float x, y;
+};
+struct float4 {
+  float x, y, z, w;
 };
 inline float2 make_float2(float x, float y) { return {x, y}; }
 
@@ -42,6 +47,14 @@ struct Barrier {
 struct Copy {
   u32 to;
   const char *from;
+};
+struct Sent {  // from a program of a cluster to another
+  u32 to, counter;
+  std::vector<u32> numbers;
+};
+struct Counter {  // of bytes, as it lies in shared memory
+  short phase, is_expected;
+  int bytes;
 };
 struct Program;
 struct Fiber {
@@ -62,8 +75,11 @@ struct Warp {
 struct Program {
   Index block;
   std::vector<char> memory;
-  Barrier barrier;
+  Barrier barrier, barrier_of_all, *of_cluster;
   std::vector<std::unique_ptr<Warp>> warps;
+  std::vector<std::unique_ptr<Program>> *cluster;
+  int first_of_cluster;
+  std::vector<Sent> sent;  // to it, on its way
   char *start() { return (char *)(((size_t)memory.data() + 127) / 128 * 128); }
 };
 
@@ -87,6 +103,10 @@ static void wait_at(Barrier &barrier, int count, bool of_program) {
   me->waits_for_program = false;
 }
 inline void __syncthreads() { wait_at(current->program->barrier, (int)current->program->warps.size() * LANES, true); }
+inline void meet() {
+  const int count = (int)current->program->warps.size() * LANES * gridDim.x;
+  wait_at(*current->program->of_cluster, count, true);
+}
 inline void __syncwarp() { wait_at(current->warp->barrier, LANES, false); }
 
 // every lane of a warp says some numbers, and sees those of all
@@ -176,6 +196,37 @@ inline void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 
 // -------------------------------------------------------------------------------------------- programs for one another
 
+constexpr u32 PROGRAM_BYTES = 1 << 20;  // addresses of one program's shared memory, in those of a cluster
+
+inline u32 in_program(u32 address, int program) { return address + (program + 1) * PROGRAM_BYTES; }
+template <int COUNT> void send(u32 to, const u32 (&x)[COUNT], u32 counter) {
+  const Program *me = current->program;
+  Program &other = *(*me->cluster)[me->first_of_cluster + to / PROGRAM_BYTES - 1];
+  if (to / PROGRAM_BYTES != counter / PROGRAM_BYTES || to % (4 * COUNT)) std::abort();
+  other.sent.push_back({to % PROGRAM_BYTES, counter % PROGRAM_BYTES, {x, x + COUNT}});
+}
+inline Counter &counter_at(u32 counter) { return *(Counter *)(shared + counter); }
+inline void turn(Counter &counter) {
+  if (counter.is_expected && !counter.bytes) counter.phase ^= 1, counter.is_expected = 0;
+}
+inline void new_counter(u32 counter) { counter_at(counter) = {0, 0, 0}; }
+inline void expect_bytes(u32 counter, int bytes) {
+  if (counter_at(counter).is_expected) std::abort();  // a phase expects once
+  counter_at(counter).is_expected = 1, counter_at(counter).bytes += bytes;
+  turn(counter_at(counter));
+}
+inline bool has_come(u32 counter, int phase) {
+  for (const Sent &each : current->program->sent) {
+    std::memcpy(shared + each.to, each.numbers.data(), each.numbers.size() * 4);
+    counter_at(each.counter).bytes -= (int)each.numbers.size() * 4;
+    turn(counter_at(each.counter));
+  }
+  current->program->sent.clear();
+  if (counter_at(counter).phase != phase) return true;
+  let_others();
+  return false;
+}
+
 inline int seen(const int *flag) { return *(const volatile int *)flag; }
 inline void show(int *flag, int value) { *(volatile int *)flag = value; }
 
@@ -189,22 +240,24 @@ static void run_fiber() {
   let_others();
 }
 
-static std::unique_ptr<Program> new_program(Index block, int num_threads, int shared_bytes) {
-  auto program = std::make_unique<Program>();
-  program->block = block;
+static void add_program(std::vector<std::unique_ptr<Program>> &programs, Index block, int num_threads,
+                        int shared_bytes) {
+  programs.push_back(std::make_unique<Program>());
+  Program *program = programs.back().get();
+  program->block = block, program->cluster = &programs, program->first_of_cluster = (int)programs.size() - 1 - block.x;
+  program->of_cluster = &programs[program->first_of_cluster]->barrier_of_all;
   program->memory.assign(shared_bytes + 128, (char)0xff);
   for (int warp = 0; warp < num_threads / LANES; ++warp) {
     program->warps.push_back(std::make_unique<Warp>());
     for (int lane = 0; lane < LANES; ++lane) {
       Fiber &fiber = program->warps.back()->fibers[lane];
-      fiber.program = program.get(), fiber.warp = program->warps.back().get();
+      fiber.program = program, fiber.warp = program->warps.back().get();
       fiber.lane = lane, fiber.thread = {warp * LANES + lane, 0, 0};
       getcontext(&fiber.context);
       fiber.context.uc_stack.ss_sp = fiber.stack.get(), fiber.context.uc_stack.ss_size = STACK_BYTES;
       makecontext(&fiber.context, run_fiber, 0);
     }
   }
-  return program;
 }
 
 // lets a warp run until it must wait for its program, or has long waited for others; whether it is done

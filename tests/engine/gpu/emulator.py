@@ -21,13 +21,12 @@ extern "C" void run(const i64 *numbers, const int *grid, int num_threads, int sh
   body = [] { kernel(arguments); };
   std::vector<std::unique_ptr<Program>> programs;
   for (int z = 0; z < grid[2]; ++z)
-    for (int y = 0; y < grid[1]; ++y)
-      for (int x = 0; x < grid[0]; ++x) {
-        programs.push_back(new_program({x, y, z}, num_threads, shared_bytes));
-        if (at_once) continue;
-        run_programs(programs);
-        programs.clear();
-      }
+    for (int y = 0; y < grid[1]; ++y) {
+      for (int x = 0; x < grid[0]; ++x) add_program(programs, {x, y, z}, num_threads, shared_bytes);
+      if (at_once) continue;
+      run_programs(programs);
+      programs.clear();
+    }
   run_programs(programs);
 }
 """
@@ -40,7 +39,7 @@ class EmulatedFunction:
         self._library, self._shared_bytes = _library(source), shared_bytes
 
     def launch(self, grid: tuple[int, int, int], num_threads: int, arguments: Sequence[int], *, at_once: bool) -> None:
-        """Run a grid of programs, one after another, or all at once where they wait for one another."""
+        """Run a grid of programs, one cluster after another, or all at once where they wait for one another."""
         numbers = (ctypes.c_int64 * len(arguments))(*arguments)
         self._library.run(numbers, (ctypes.c_int * 3)(*grid), num_threads, self._shared_bytes, ctypes.c_bool(at_once))
 
