@@ -288,8 +288,8 @@ class GpuProgram:
         for other, component in enumerate(self.plan.components):
             for code in self.codes_of(component) if component.is_hoisted and other != number else ():
                 found += [(code, product) for product in code.external if _is_narrow_reader(node, code, product)]
-        shape = self.shapes(number)[0]
-        while Layout(node, self.arithmetic, shape, backward=True, readers=found).total > shared_memory():
+        shapes = self.shapes(number)
+        while max(Layout(node, self.arithmetic, shape, True, found).total for shape in shapes) > shared_memory():
             found.pop()  # the node itself fits
         return tuple(found)
 

@@ -16,13 +16,15 @@ from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import TYPES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
-from rnnlab.engine.gpu.layout import Arithmetic, padded
+from rnnlab.engine.gpu.layout import SMALLEST, Arithmetic, padded
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.plan import Component, Plan
 
 MOST_UNITS = 256
 NUMBERS_OF_ROWS = (64, 32, 16)  # how many sequences a program may take
+CLUSTERS = (2, 4, 8)  # how many programs may share a node
+MOST_WARPS = 16  # or each would have too few registers
 SUM = "[m][u / 2][half * 2 + u % 2]"  # where number `u` of a row is among sums
 
 Reader = tuple[NodeCode, Product]
@@ -106,17 +108,20 @@ def shapes_of(
     )
     if not is_possible:
         return ()
-    found = [Shape(rows) for rows in NUMBERS_OF_ROWS]
-    if not delayed:  # programs of a cluster do not see what the others wrote to memory
-        numbers = [
-            number for number in (2, 4, 8) if number <= most_programs and padded(code.units) % (number * 16) == 0
-        ]
-        found += [Shape(16, number) for number in numbers]
+    # programs of a cluster do not see what the others wrote to memory
+    numbers = [1, *(number for number in CLUSTERS if number <= most_programs and not delayed)]
+    found = [Shape(rows, number) for number in numbers for rows in NUMBERS_OF_ROWS if _can_share(code, number)]
     return tuple(shape for shape in found if _fits(code, arithmetic, shape, most))
 
 
+def _can_share(code: NodeCode, num_programs: int) -> bool:
+    """Whether each has whole tiles of units, and as many as are multiplied at a time."""
+    return num_programs == 1 or padded(code.units) % (num_programs * SMALLEST) == 0
+
+
 def _fits(code: NodeCode, arithmetic: Arithmetic, shape: Shape, most: int) -> bool:
-    return max(Layout(code, arithmetic, shape, backward).total for backward in (False, True)) <= most
+    num_bytes = max(Layout(code, arithmetic, shape, backward).total for backward in (False, True))
+    return num_bytes <= most and warps_of(code.units, shape).num_warps <= MOST_WARPS
 
 
 def in_order(code: NodeCode) -> list[Product]:

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -38,7 +37,9 @@ inline float2 make_float2(float x, float y) { return {x, y}; }
 
 // -------------------------------------------------------------------------------------------------------------- fibers
 
-constexpr int LANES = 32, STACK_BYTES = 1 << 17, TURNS = 1000;  // turns of a warp that waits in a loop of its own
+constexpr int LANES = 32, STACK_BYTES = 1 << 17;
+constexpr int MOST_TURNS = 1000;     // of a warp that waits in a loop of its own, before others have theirs
+constexpr int MOST_ROUNDS = 100000;  // of all warps, before it is clear that they wait in vain
 
 struct Barrier {
   int arrived = 0;
@@ -64,7 +65,7 @@ struct Fiber {
   Index thread;
   int lane;
   struct Warp *warp;
-  bool is_done = false, waits_for_program = false;
+  bool is_done = false, waits_for_program = false;  // or for bytes from another
   std::vector<std::vector<Copy>> groups{1};  // copies on their way, by the group that they were ended in
 };
 struct Warp {
@@ -84,6 +85,7 @@ struct Program {
 };
 
 static ucontext_t scheduler;
+static const char *what_is_wrong;
 static Fiber *current;
 static Index threadIdx, blockIdx, gridDim;
 static char *shared;
@@ -202,7 +204,8 @@ inline u32 in_program(u32 address, int program) { return address + (program + 1)
 template <int COUNT> void send(u32 to, const u32 (&x)[COUNT], u32 counter) {
   const Program *me = current->program;
   Program &other = *(*me->cluster)[me->first_of_cluster + to / PROGRAM_BYTES - 1];
-  if (to / PROGRAM_BYTES != counter / PROGRAM_BYTES || to % (4 * COUNT)) std::abort();
+  if (to / PROGRAM_BYTES != counter / PROGRAM_BYTES) what_is_wrong = "the counter of another program than the numbers";
+  if (to % (4 * COUNT)) what_is_wrong = "numbers are sent to a place between two";
   other.sent.push_back({to % PROGRAM_BYTES, counter % PROGRAM_BYTES, {x, x + COUNT}});
 }
 inline Counter &counter_at(u32 counter) { return *(Counter *)(shared + counter); }
@@ -211,7 +214,7 @@ inline void turn(Counter &counter) {
 }
 inline void new_counter(u32 counter) { counter_at(counter) = {0, 0, 0}; }
 inline void expect_bytes(u32 counter, int bytes) {
-  if (counter_at(counter).is_expected) std::abort();  // a phase expects once
+  if (counter_at(counter).is_expected) what_is_wrong = "bytes are expected twice in a phase";
   counter_at(counter).is_expected = 1, counter_at(counter).bytes += bytes;
   turn(counter_at(counter));
 }
@@ -223,7 +226,10 @@ inline bool has_come(u32 counter, int phase) {
   }
   current->program->sent.clear();
   if (counter_at(counter).phase != phase) return true;
+  Fiber *me = current;
+  me->waits_for_program = true;
   let_others();
+  me->waits_for_program = false;
   return false;
 }
 
@@ -262,7 +268,7 @@ static void add_program(std::vector<std::unique_ptr<Program>> &programs, Index b
 
 // lets a warp run until it must wait for its program, or has long waited for others; whether it is done
 static bool run_warp(Warp &warp) {
-  for (int turn = 0; turn < TURNS; ++turn) {
+  for (int turn = 0; turn < MOST_TURNS; ++turn) {
     bool is_done = true, waits = true;
     for (Fiber &fiber : warp.fibers) {
       if (fiber.is_done) continue;
@@ -278,9 +284,11 @@ static bool run_warp(Warp &warp) {
 }
 
 static void run_programs(std::vector<std::unique_ptr<Program>> &programs) {
-  for (bool is_done = false; !is_done;) {
-    is_done = true;
+  for (int round = 0; round < MOST_ROUNDS && !what_is_wrong; ++round) {
+    bool is_done = true;
     for (auto &program : programs)
       for (auto &warp : program->warps) is_done = run_warp(*warp) && is_done;
+    if (is_done) return;
   }
+  if (!what_is_wrong) what_is_wrong = "threads wait in vain";
 }

@@ -8,6 +8,7 @@ from rnnlab import CELLS, Architecture, ModelError, architecture
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.cuda_driver import machine_code
 from rnnlab.engine.gpu.layout import PRECISIONS
+from rnnlab.engine.gpu.resident import Shape
 from tests.engine.gpu.cuda_texts import GPUS, CudaText, cuda_texts, gradients_of, has_nvrtc
 from tests.engine.models import two_inputs
 from tests.engine.networks import MIXED, both_directions, own_cell
@@ -63,7 +64,7 @@ def test_only_a_layer_that_reads_the_past_has_gradients_of_what_came_before() ->
     found: dict[bool, list[str]] = {}
     for number, component in enumerate(made.plan.components):
         if not component.is_hoisted:
-            text = made.resident_text(number, 16, frozenset(), gradients_of(made))
+            text = made.resident_text(number, Shape(16), frozenset(), gradients_of(made))
             found[component.is_backward] = [of for kind, of in text.arguments if kind == "dbefore"]
     assert found == {False: [("f", "h")], True: []}
 

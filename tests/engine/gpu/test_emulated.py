@@ -1,7 +1,7 @@
 """Kernels in CUDA C++ compute what the reference does, on the CPU: `emulator` runs them where there is no GPU."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 import torch
@@ -9,9 +9,10 @@ import torch
 from rnnlab import Architecture, architecture
 from rnnlab.engine.gpu import choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.resident import Shape
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
-from tests.engine.gpu.emulator import COMPILER, EmulatedFunction
+from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
 from tests.engine.networks import both_directions
 
 pytestmark = [
@@ -27,6 +28,7 @@ RESIDENT = ("sh:tanh", "sh:irnn", "sh:ugrnn", "sh:gru", "sh:gru-cudnn", "sh:lstm
 DELAYED = ("skip-2:tanh", "skip-3:lstm", "skip-9:lstm-edges")
 SPREAD = ("sh:gru", "td:lstm", "skip-3:lstm-edges", "mongia-d:tanh", "special-4:ugrnn", "stack-2:intersection")
 PROCESSORS = 8
+ChooseShape = Callable[[int], list[Shape]]
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +46,23 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     gpu_program.cache_clear()
 
 
+@pytest.fixture
+def choose_shape(monkeypatch: pytest.MonkeyPatch) -> ChooseShape:
+    """A function that says how many programs share a node; it returns a list of the shapes that were then used."""
+
+    def choose(num_programs: int) -> list[Shape]:
+        used: list[Shape] = []
+
+        def best_shape(shapes: Sequence[Shape], *_: int) -> Shape:
+            used.append([shape for shape in shapes if shape.num_programs == num_programs][-1])
+            return used[-1]
+
+        monkeypatch.setattr(launch, "best_shape", best_shape)
+        return used
+
+    return choose
+
+
 def num_resident(network: Architecture, precision: str) -> int:
     """How many components of a network have a kernel of their own on one multiprocessor."""
     made = gpu_program(network, None, precision, is_spread=False)
@@ -58,10 +77,27 @@ def check(network: Architecture, precision: str = "float32", path: str = "gpu-po
 
 @pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize("name", RESIDENT + DELAYED)
-def test_resident_nodes_agree(name: str, precision: str) -> None:
+def test_resident_nodes_agree(choose_shape: ChooseShape, name: str, precision: str) -> None:
+    choose_shape(1)
     network = architecture(name, **SIZES, units=20)
     assert num_resident(network, precision) == (2 if name.startswith("st:") else 1)
     check(network, precision, batch_size=19)
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize(("name", "num_programs"), [("sh:tanh", 4), ("sh:gru", 2), ("sh:lstm", 2), ("sh:ugrnn", 8)])
+def test_nodes_that_programs_share_agree(
+    choose_shape: ChooseShape, name: str, num_programs: int, precision: str
+) -> None:
+    used = choose_shape(num_programs)
+    check(architecture(name, **SIZES, units=16 * num_programs - 3), precision, population=1)
+    assert used == [Shape(16, num_programs)] * 2
+
+
+@pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (4, 1)])
+def test_sequences_of_shared_nodes_continue(choose_shape: ChooseShape, steps_before: int, num_steps: int) -> None:
+    choose_shape(2)
+    check(architecture("sh:lstm", **SIZES, units=30), num_steps=num_steps, steps_before=steps_before, population=1)
 
 
 @pytest.mark.parametrize("num_steps", [1, 2, 3, 11])
@@ -77,7 +113,7 @@ def test_continued_sequences_agree(name: str, steps_before: int, num_steps: int)
 
 
 def test_many_sequences_take_several_programs() -> None:
-    """64 and the rest; several warps, which share the rows."""
+    """32 and the rest; several warps, which share the rows."""
     check(architecture("skip-3:lstm", **SIZES, units=70), "bf16", population=8, batch_size=67, num_steps=4)
 
 
@@ -85,7 +121,7 @@ def test_nodes_that_fit_for_fewer_sequences_take_fewer() -> None:
     network = architecture("skip-3:lstm", **SIZES, units=90)
     made = gpu_program(network, None, "bf16", is_spread=False)
     (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
-    assert made.most_rows(number) == 32
+    assert made.shapes(number) == (Shape(32), Shape(16))
     check(network, "bf16", population=8, batch_size=35, num_steps=4)
 
 
@@ -116,4 +152,23 @@ def test_a_broken_kernel_fails(break_kernels: BreakKernels, name: str, old: str,
     changed = break_kernels(old, new)
     with pytest.raises(DifferenceError):
         check(network, num_steps=7, batch_size=19)
+    assert changed
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("sh:lstm", "await_bytes(", "(void)("),  # what other programs have not sent yet
+        ("sh:lstm", "position / 2 % 2", "0"),  # what they sent two steps ago
+        ("sh:gru", "+ 1 * 8", "+ 0 * 8"),  # one counter for two
+        ("sh:gru", "add_parts(dreset, shared", "add_parts(dreset, shared + 512"),  # those of another thread
+    ],
+)
+def test_a_broken_kernel_of_a_cluster_fails(
+    break_kernels: BreakKernels, choose_shape: ChooseShape, name: str, old: str, new: str
+) -> None:
+    choose_shape(2)
+    changed = break_kernels(old, new)
+    with pytest.raises((DifferenceError, EmulationError)):
+        check(architecture(name, **SIZES, units=30), num_steps=7, population=1)
     assert changed
