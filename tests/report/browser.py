@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
@@ -69,7 +71,7 @@ def look(page: str, folder: Path, *, widths: tuple[int, ...] = (390, 1280), is_d
         *(f"--user-data-dir={folder / 'profile'}", f"--blink-settings=preferredColorScheme={0 if is_dark else 1}"),
         *("--virtual-time-budget=5000", "--dump-dom", harness.as_uri()),
     ]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     found = re.search(r'<pre id="found">(.*?)</pre>', ran.stdout, re.DOTALL)
     assert found is not None, ran.stderr[-2000:]
     text = found.group(1).replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

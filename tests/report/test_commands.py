@@ -13,6 +13,7 @@ import pytest
 
 from rnnlab import compare
 from rnnlab.cli import main
+from tests.patience import PATIENCE
 from tests.report.made_records import demo_record
 
 TASK = ["--task", "adding", "--length", "5", "--num-evaluation", "30"]
@@ -186,14 +187,14 @@ def test_killed_comparison_is_gone_on_with_and_ctrl_c_says_how_to_go_on(folder: 
     killed = start()
     wait_for_a_checkpoint(folder)
     killed.kill()
-    killed.communicate(timeout=60)
+    killed.communicate(timeout=PATIENCE)
     assert killed.returncode == -signal.SIGKILL
     again = start("--json")
     assert again.stdout is not None
     taken_over = next(line for line in map(json.loads, again.stdout) if line["event"] == "LotTakenOver")
     assert taken_over["was_lost"]
     again.send_signal(signal.SIGINT)
-    rest, told = again.communicate(timeout=60)
+    rest, told = again.communicate(timeout=PATIENCE)
     assert again.returncode == 130
     result = json.loads(rest.splitlines()[-1])
     assert (result["event"], result["is_complete"]) == ("Result", False)

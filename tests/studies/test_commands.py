@@ -21,6 +21,7 @@ from optuna.storages import RDBStorage
 from rnnlab import StudyRecord, load_record
 from rnnlab.cli import main
 from rnnlab.tuning.store import VERSIONS, Store
+from tests.patience import PATIENCE
 from tests.studies.small_specs import TOML, assert_same_results
 
 RUN = ["study", "run", "small.toml", "--population", "4"]
@@ -98,7 +99,7 @@ def test_interrupted_study_says_how_to_go_on_and_does(folder: Path, capsys: Any)
         if json.loads(line)["event"] == "Trained":
             process.send_signal(signal.SIGINT)
             break
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert json.loads(out.splitlines()[-1])["is_complete"] is False
     assert err.splitlines()[-1] == f"stopped; go on with: {shlex.join(['rnnlab', *words])}"

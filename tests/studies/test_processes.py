@@ -110,7 +110,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
-    wait_until(lambda: _num_at_work(place) == 0, seconds=20)
+    wait_until(lambda: _num_at_work(place) == 0)
     record = load_record("small", place)
     assert [len(each.trials) for each in record.arms] == [8]
 

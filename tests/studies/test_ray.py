@@ -16,6 +16,7 @@ from rnnlab.studies import ray_workers
 from rnnlab.tuning.lots import Lots
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.worker import Work
+from tests.patience import PATIENCE
 from tests.studies.small_specs import assert_same_results, spec
 
 HAS_RAY = find_spec("ray") is not None
@@ -61,7 +62,7 @@ def test_killed_worker_of_a_cluster_is_started_again_and_nothing_is_lost(tmp_pat
     process = start(place)
     try:
         os.kill(a_worker(place, process), signal.SIGKILL)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert process.returncode == 0, err

@@ -16,6 +16,7 @@ from torch import Tensor
 from rnnlab import load_model
 from rnnlab.training.checkpoints import FILE
 from rnnlab.training.interruption import Interruption
+from tests.patience import PATIENCE
 
 # members of one population with different ends: one is infeasible, one stops early, others go through
 WORDS = [
@@ -33,7 +34,7 @@ def start(*words: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[list[dict], str]:
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     return [json.loads(line) for line in out.splitlines()], err
 
 

@@ -15,6 +15,7 @@ from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Trial, Trials
 from rnnlab.tuning.worker import Work, work
+from tests.patience import PATIENCE
 
 STUDY = "a study"
 GRACE = 1.0  # seconds; a store that waits for locks must not be slower
@@ -132,7 +133,7 @@ def ended_at_last(processes: list[Any]) -> Iterator[None]:
             process.join()
 
 
-def wait_until(is_so: Any, seconds: float = 60.0) -> None:
+def wait_until(is_so: Any, seconds: float = PATIENCE) -> None:
     """Look until something is so; the test fails if it takes too long."""
     end = time.monotonic() + seconds
     while not is_so():

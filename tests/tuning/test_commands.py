@@ -14,6 +14,7 @@ import pytest
 from rnnlab import Hyperparameters, architecture, task, tune
 from rnnlab.cli import main
 from rnnlab.tuning.tune import load_tuning
+from tests.patience import PATIENCE
 from tests.tuning.small_studies import assert_same_trials
 
 TASK = ["--task", "adding", "--length", "6", "--num-evaluation", "20"]
@@ -84,7 +85,7 @@ def test_interrupted_command_says_how_to_go_on(folder: Path) -> None:
         if json.loads(line)["event"] == "Trained":
             process.send_signal(signal.SIGINT)
             break
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert json.loads(out.splitlines()[-1])["is_complete"] is False
     assert err.splitlines()[-1] == f"stopped; go on with: {shlex.join(['rnnlab', *words])}"

@@ -18,6 +18,7 @@ from rnnlab.tuning.spaces import collins_space, named_space
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Trial
 from rnnlab.tuning.tune import Tuning, best_trial, load_tuning, tune
+from tests.patience import PATIENCE
 from tests.tuning.small_studies import STUDY, adding, arm, assert_same_trials, small_space
 
 SHORT = Hyperparameters(num_steps=20, evaluate_every=10, batch_size=4)
@@ -202,7 +203,7 @@ def test_killed_program_goes_on_when_it_is_started_again(tmp_path: Path) -> None
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     process = start(place)
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert out.startswith(f"study {STUDY} in {place}: ")
     whole = tuned(tmp_path / "whole.db", sampler="tpe", trials=12)
