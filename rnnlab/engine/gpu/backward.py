@@ -14,7 +14,6 @@ from rnnlab.engine.gpu.hoisted import functions, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
-from rnnlab.engine.gpu.resident_backward import kept_parts
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
@@ -160,8 +159,7 @@ class GpuBackward:
         component = self.plan.components[number]
         if component.is_hoisted or component.is_backward or not self.program.is_resident(number):
             return False
-        (code,) = self.program.codes_of(component)
-        return part[1] in kept_parts(code)
+        return self.program.architecture.period == 1 and part in self.program.resident(number).kept
 
     def _gradient_at(self, part: Part, delay: int, key: NodeKey) -> Tensor:
         return self.arrays.read(self._gradient(part), part, delay, key)

@@ -55,7 +55,7 @@ which some of the final state lie apart."""
 
 
 def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
-    """Run the kernel of a component whose node is resident."""
+    """Run the kernel of a resident component."""
     shape = best_shape(arrays.program.shapes(number), arrays.P, arrays.B, processors(arrays.device))
     device = arrays.device.index or 0
     kernel = arrays.program.resident_kernel(number, shape, arrays.shared, gradients, device)

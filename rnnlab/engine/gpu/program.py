@@ -13,7 +13,7 @@ from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
-from rnnlab.engine.gpu.resident import Layout, Reader, ResidentWriter, Shape, shapes_of, step_of
+from rnnlab.engine.gpu.resident import Layout, Reader, Resident, ResidentWriter, Shape, shapes_of
 from rnnlab.engine.gpu.resident_backward import resident_backward
 from rnnlab.engine.gpu.resident_forward import resident_forward
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
@@ -141,7 +141,7 @@ class GpuProgram:
         return [self.codes[key] for key in component.nodes if key in self.codes]
 
     def is_resident(self, number: int) -> bool:
-        """Whether a component is one node that runs with its matrices and last state on the chip."""
+        """Whether a component runs with its matrices and last states on the chip."""
         return bool(self.shapes(number))
 
     def shapes(self, number: int) -> tuple[Shape, ...]:
@@ -170,6 +170,11 @@ class GpuProgram:
         key = ("backward", number, shared, wanted)
         return self._kernel(key, lambda: general_backward(self._writer(shared), codes, wanted))
 
+    def resident(self, number: int) -> Resident:
+        """A resident component by its number."""
+        component = self.plan.components[number]
+        return Resident(component, self.codes_of(component), self.architecture.period)
+
     def resident_kernel(
         self,
         number: int,
@@ -178,7 +183,7 @@ class GpuProgram:
         gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
         device: int,
     ) -> CudaKernel:
-        """The kernel of a component whose node is resident.
+        """The kernel of a resident component.
 
         Args:
             number: of the component.
@@ -192,8 +197,8 @@ class GpuProgram:
         if key not in self._kernels:
             readers = self.readers(number)
             text = self.resident_text(number, shape, shared, gradients)
-            (code,) = self.codes_of(self.plan.components[number])
-            layout = Layout(code, self.arithmetic, shape, gradients is not None, readers if gradients else ())
+            given = readers if gradients else ()
+            layout = Layout(self.resident(number), self.arithmetic, shape, gradients is not None, given)
             self._kernels[key] = CudaKernel(text, CudaFunction(text.source, device, layout.total), 32 * text.num_warps)
         return self._kernels[key]
 
@@ -205,11 +210,8 @@ class GpuProgram:
         gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
     ) -> KernelText:
         """Its text; arguments as above."""
-        component = self.plan.components[number]
-        (code,) = self.codes_of(component)
-        writer = ResidentWriter(
-            self.plan, self.arithmetic, code, step_of(component), shape, **self._writer_options(shared)
-        )
+        resident = self.resident(number)
+        writer = ResidentWriter(self.plan, self.arithmetic, resident, shape, **self._writer_options(shared))
         return (
             resident_forward(writer)
             if gradients is None
@@ -283,14 +285,13 @@ class GpuProgram:
         """Narrow read-outs of a resident component: the gradients that they send back are multiplied in its kernel."""
         if not self.is_resident(number):
             return ()
-        (node,) = self.codes_of(self.plan.components[number])
         found: list[Reader] = []
-        for other, component in enumerate(self.plan.components):
-            for code in self.codes_of(component) if component.is_hoisted and other != number else ():
+        for code in (code for each in self.plan.components if each.is_hoisted for code in self.codes_of(each)):
+            for node in self.codes_of(self.plan.components[number]):
                 found += [(code, product) for product in code.external if _is_narrow_reader(node, code, product)]
-        shapes = self.shapes(number)
-        while max(Layout(node, self.arithmetic, shape, True, found).total for shape in shapes) > shared_memory():
-            found.pop()  # the node itself fits
+        resident, shapes = self.resident(number), self.shapes(number)
+        while max(Layout(resident, self.arithmetic, shape, True, found).total for shape in shapes) > shared_memory():
+            found.pop()  # the nodes themselves fit
         return tuple(found)
 
     def _kernel(self, key: Any, write: Callable[[], KernelText]) -> Kernel:

@@ -1,13 +1,15 @@
-"""A node that fits on one multiprocessor: its matrices stay in shared memory, its last state in registers.
+"""Nodes that fit on one multiprocessor, or on a cluster of them: matrices and last states stay in shared memory.
 
-The commonest component, one node that reads its own last state, runs so in populations: one program for each member and
-some of its sequences, which needs to wait for nobody. It may read states of longer ago as well: these come back from
-memory, while the step before computes. `resident_forward` and `resident_backward` write the kernels, on top of
-`resident.cu`.
+A component whose matrices fit runs so in populations: one program for each member and some of its sequences, or a few
+programs of a cluster that share its units, which need to wait for nobody else. States of longer ago than a step come
+back from memory, while the step before computes. `resident_forward` and `resident_backward` write the kernels, on top
+of `resident.cu`.
 """
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
 from rnnlab.architecture.expressions import Expression
@@ -17,23 +19,27 @@ from rnnlab.engine.gpu.cuda_writer import TYPES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import SMALLEST, Arithmetic, padded
-from rnnlab.engine.gpu.spread import late_gates
+from rnnlab.engine.gpu.spread_backward import Passed, passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.plan import Component, Plan
+from rnnlab.graph.elements import NodeKey
 
 MOST_UNITS = 256
+MOST_NODES = 8
 NUMBERS_OF_ROWS = (64, 32, 16)  # how many sequences a program may take
-CLUSTERS = (2, 4, 8)  # how many programs may share a node
+CLUSTERS = (2, 4, 8)  # how many programs may share units
 MOST_WARPS = 16  # or each would have too few registers
 SUM = "[m][u / 2][half * 2 + u % 2]"  # where number `u` of a row is among sums
 
 Reader = tuple[NodeCode, Product]
-"""A read-out, whose gradient is multiplied in the node's backward kernel and not before."""
+"""A read-out, whose gradient is multiplied in the backward kernel of the node and not before."""
 
 
-def step_of(component: Component) -> int:
-    """The delay of the last state: -1 where time runs backward."""
-    return -1 if component.is_backward else 1
+class Shape(NamedTuple):
+    """How a member is cut up: how many sequences a program takes, and how many programs share the units."""
+
+    rows: int
+    num_programs: int = 1
 
 
 class Warps(NamedTuple):
@@ -43,13 +49,6 @@ class Warps(NamedTuple):
     num_row_groups: int
     row_tiles: int
     unit_tiles: int
-
-
-class Shape(NamedTuple):
-    """How a member's node is cut up: how many sequences a program takes, and how many programs share its units."""
-
-    rows: int
-    num_programs: int = 1
 
 
 def warps_of(units: int, shape: Shape) -> Warps:
@@ -67,6 +66,90 @@ def warps_of(units: int, shape: Shape) -> Warps:
     return Warps(num_tiles // unit_tiles * num_row_groups, num_row_groups, row_tiles, unit_tiles)
 
 
+class Resident:
+    """The nodes of a component in the order in which they run at a time, and who reads what of them.
+
+    The age of what an edge brings is how many steps ago it was computed: 0 for a node that ran before at the same time.
+
+    Args:
+        component: the component.
+        codes: its nodes.
+        period: of the graph.
+    """
+
+    def __init__(self, component: Component, codes: Sequence[NodeCode], period: int) -> None:
+        self.step, self.period = -1 if component.is_backward else 1, period
+        self.keys = frozenset(code.key for code in codes)
+        by_key = {code.key: code for code in codes}
+        order = TopologicalSorter({code.key: self._before(code) for code in codes}).static_order()
+        self.codes = tuple(by_key[key] for key in order)
+        self.width = padded(codes[0].units)
+        self.products = [(code, product) for code in self.codes for product in code.internal]
+        self.passed = [each for code in self.codes for each in passed_by(code) if self.is_internal(each.edge)]
+
+    def _before(self, code: NodeCode) -> list[NodeKey]:
+        """Who runs before a node at the same time."""
+        edges = [product.edge for product in code.internal] + list(taken_over(code).values())
+        return [edge.source for edge in edges if self.is_internal(edge) and edge.delay == 0]
+
+    def is_internal(self, edge: EdgeSpec) -> bool:
+        """Whether an edge comes from a node of the component."""
+        return edge.source in self.keys
+
+    def age(self, edge: EdgeSpec) -> int:
+        """How many steps ago what an edge brings was computed."""
+        return edge.delay * self.step
+
+    @cached_property
+    def internal_edges(self) -> list[tuple[NodeCode, EdgeSpec]]:
+        """Everything that nodes read of one another, multiplied or as it is."""
+        found = [(code, product.edge) for code, product in self.products]
+        taken = [(code, edge) for code in self.codes for edge in taken_over(code).values()]
+        return found + [(code, edge) for code, edge in taken if self.is_internal(edge)]
+
+    def is_in_time(self, code: NodeCode, edge: EdgeSpec) -> bool:
+        """Whether a node reads what it does before another of the same name takes its place."""
+        if self.age(edge) != 1:
+            return self.age(edge) == 0
+        position = {each.key: number for number, each in enumerate(self.codes)}
+        own = position[code.key]
+        name, phase = edge.source[0], code.key[1]
+        return all(own <= position[each.key] for each in self.codes if each.key == (name, phase))
+
+    @cached_property
+    def multiplied(self) -> list[Part]:
+        """What products read that is on the chip."""
+        return list(dict.fromkeys(product.part for _, product in self.products if self.age(product.edge) <= 1))
+
+    @cached_property
+    def delayed(self) -> list[tuple[NodeCode, Product]]:
+        """Products of what was computed longer ago."""
+        return [(code, product) for code, product in self.products if self.age(product.edge) > 1]
+
+    @cached_property
+    def held(self) -> list[Part]:
+        """What nodes take over as it is from registers."""
+        found: list[Part] = []
+        for code in self.codes:
+            for name, edge in taken_over(code).items():
+                if self.is_internal(edge) and self.is_in_time(code, edge):
+                    found.append((edge.source[0], code.edge_read(name)[1]))
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def kept(self) -> list[Part]:
+        """Parts whose gradients stay in registers until they are needed: those that the component reads."""
+        parts = [product.part for _, product in self.products] + [each.source for each in self.passed]
+        return list(dict.fromkeys(parts))
+
+    def has_two_gradients(self, name: str) -> bool:
+        """Whether a gradient of the step before arrives while that of the present one is still needed."""
+        return any(
+            edge.source[0] == name and self.age(edge) == 1 and not self.is_in_time(code, edge)
+            for code, edge in self.internal_edges
+        )
+
+
 def shapes_of(
     component: Component,
     codes: Sequence[NodeCode],
@@ -76,10 +159,7 @@ def shapes_of(
     most: int,
     most_programs: int,
 ) -> tuple[Shape, ...]:
-    """How a component may be cut up, most sequences first; not at all where it is not one node that can be resident.
-
-    That node reads its own last state, and of its own states of longer ago those that lie in memory as products take
-    them.
+    """How a component may be cut up, alone and most sequences first; not at all where it cannot be resident.
 
     Args:
         component: the component.
@@ -90,43 +170,36 @@ def shapes_of(
         most: bytes that a program may have of a multiprocessor's own memory.
         most_programs: that may form a cluster.
     """
-    if len(codes) != 1 or len(component.nodes) != 1 or period != 1:
+    if not 0 < len(codes) == len(component.nodes) <= MOST_NODES:
         return ()
-    (code,) = codes
-    step = step_of(component)
-    last = [product for product in code.internal if product.edge.delay == step]
-    delayed = [product for product in code.internal if product.edge.delay != step]
-    delays = {edge.delay for edge in taken_over(code).values() if edge.source == code.key}
-    delays |= {product.edge.delay for product in code.internal}
-    is_possible = (
-        len(last) == 1
-        and all(delay == step or (step == 1 and delay > 1) for delay in delays)
-        and all(product.part in factors and not product.reset_pairs for product in delayed)
-        and not any(product.reset_pairs for product in code.external)
-        and not {gate for product in code.internal for _, gate in product.pairs} & set(late_gates(code))
-        and padded(code.units) <= MOST_UNITS
-    )
-    if not is_possible:
+    resident = Resident(component, codes, period)
+    if not _is_possible(resident, factors):
         return ()
     # programs of a cluster do not see what the others wrote to memory
-    numbers = [1, *(number for number in CLUSTERS if number <= most_programs and not delayed)]
-    found = [Shape(rows, number) for number in numbers for rows in NUMBERS_OF_ROWS if _can_share(code, number)]
-    return tuple(shape for shape in found if _fits(code, arithmetic, shape, most))
+    numbers = [1, *(number for number in CLUSTERS if number <= most_programs and not resident.delayed)]
+    # each has whole tiles of units, and as many as are multiplied at a time
+    numbers = [number for number in numbers if number == 1 or resident.width % (number * SMALLEST) == 0]
+    found = [Shape(rows, number) for number in numbers for rows in NUMBERS_OF_ROWS]
+    return tuple(shape for shape in found if _fits(resident, arithmetic, shape, most))
 
 
-def _can_share(code: NodeCode, num_programs: int) -> bool:
-    """Whether each has whole tiles of units, and as many as are multiplied at a time."""
-    return num_programs == 1 or padded(code.units) % (num_programs * SMALLEST) == 0
+def _is_possible(resident: Resident, factors: Collection[Part]) -> bool:
+    ages = {resident.age(edge) for _, edge in resident.internal_edges}
+    return (
+        {padded(code.units) for code in resident.codes} == {resident.width}
+        and resident.width <= MOST_UNITS
+        and not any("" in code.parts for code in resident.codes)  # an output
+        and min(ages, default=0) >= 0
+        and (resident.step == 1 or (resident.period == 1 and max(ages, default=0) <= 1))
+        and not any(product.has_projection for _, product in resident.products)
+        and not any(product.reset_pairs for code in resident.codes for product in code.external)
+        and all(product.part in factors and not product.reset_pairs for _, product in resident.delayed)
+    )
 
 
-def _fits(code: NodeCode, arithmetic: Arithmetic, shape: Shape, most: int) -> bool:
-    num_bytes = max(Layout(code, arithmetic, shape, backward).total for backward in (False, True))
-    return num_bytes <= most and warps_of(code.units, shape).num_warps <= MOST_WARPS
-
-
-def in_order(code: NodeCode) -> list[Product]:
-    """The products of a node's own states, that of the last state first."""
-    return sorted(code.internal, key=lambda product: abs(product.edge.delay))
+def _fits(resident: Resident, arithmetic: Arithmetic, shape: Shape, most: int) -> bool:
+    num_bytes = max(Layout(resident, arithmetic, shape, backward).total for backward in (False, True))
+    return num_bytes <= most and warps_of(resident.width, shape).num_warps <= MOST_WARPS
 
 
 def taken_over(code: NodeCode) -> dict[str, EdgeSpec]:
@@ -153,31 +226,39 @@ class Layout:
     So eight rows' pieces of 16 bytes touch every bank once.
 
     Args:
-        code: the node.
-        arithmetic: how it multiplies.
-        shape: how it is cut up.
+        resident: the nodes.
+        arithmetic: how they multiply.
+        shape: how they are cut up.
         backward: in which pass.
-        readers: read-outs whose products are made in the node's backward kernel.
+        readers: read-outs whose products are made in the backward kernel.
     """
 
     def __init__(
-        self, code: NodeCode, arithmetic: Arithmetic, shape: Shape, backward: bool, readers: Sequence[Reader] = ()
+        self,
+        resident: Resident,
+        arithmetic: Arithmetic,
+        shape: Shape,
+        backward: bool,
+        readers: Sequence[Reader] = (),
     ) -> None:
         self._itemsize, self.total = arithmetic.dtype.itemsize, 0
-        products, width, rows = in_order(code), padded(code.units), shape.rows
-        share = width // shape.num_programs
-        columns = [product.num_gates * share for product in products]
+        rows, width, share = shape.rows, resident.width, resident.width // shape.num_programs
+        gates = {product.name: product.num_gates * share for _, product in resident.products}
+        self.matrices = {
+            name: self._place(width, count) if backward else self._place(count, width) for name, count in gates.items()
+        }
         if backward:
-            self.matrices = [self._place(width, deep) for deep in columns]
-        else:
-            self.matrices = [self._place(count, width) for count in columns]
-        # what is multiplied: gradients of gates; or the last state and the new one, or the state and what a second
-        # product multiplies
-        left = code.num_gates * share if backward else width
-        self.left = self._place(rows if backward else 2 * rows, left)
-        self.left_bytes = rows * self.left.stride
-        # the same of longer ago; forward, of the step at hand and of the next
-        self.delayed = [self._place(rows if backward else 2 * rows, left) for _ in products[1:]]
+            most_gates = max(code.num_gates for code in resident.codes)
+            self.gates = self._place(rows, most_gates * share)  # gradients of the gates of the node at hand
+            self.delayed = {
+                product.edge: self._place(rows, code.num_gates * share) for code, product in resident.delayed
+            }
+        else:  # of the present step and of the last, in turn
+            self.states = {part: self._place(2 * rows, width) for part in resident.multiplied}
+            self.delayed = {product.edge: self._place(2 * rows, width) for _, product in resident.delayed}
+            has_resets = any(code.program.early is not None for code in resident.codes)
+            self.resets = self._place(rows if has_resets else 0, width)  # what a second product multiplies
+            self.buffer_bytes = rows * self.resets.stride
         self.readers = [self._place(share, padded(reader.units)) for reader, _ in readers]
         # in a cluster, two times the sums of all its programs, and two counters of bytes
         is_shared = shape.num_programs > 1
@@ -194,19 +275,18 @@ class Layout:
 
 
 class ResidentWriter(CudaWriter):
-    """Gathers the text of one kernel of a resident node."""
+    """Gathers the text of one kernel of resident nodes."""
 
-    def __init__(self, plan: Plan, arithmetic: Arithmetic, code: NodeCode, step: int, shape: Shape, **options: Any):
+    def __init__(self, plan: Plan, arithmetic: Arithmetic, resident: Resident, shape: Shape, **options: Any):
         super().__init__(plan, arithmetic, **options)
-        self.code, self.step, self.shape = code, step, shape
-        self.width = padded(code.units)
+        self.resident, self.shape = resident, shape
+        self.step, self.width = resident.step, resident.width
         self.share = self.width // shape.num_programs
         self.is_cluster = shape.num_programs > 1
-        self.product, *self.delayed = in_order(code)
 
     def text(self) -> KernelText:
         """The whole kernel."""
-        warps = warps_of(self.code.units, self.shape)
+        warps = warps_of(self.width, self.shape)
         constants = {"ROWS": self.shape.rows, "PROGRAMS": self.shape.num_programs, "SHARE": self.share}
         constants |= {"WIDTH": self.width, "WARPS": warps.num_warps}
         constants |= {"THREADS": 32 * warps.num_warps, "M": warps.row_tiles, "N": warps.unit_tiles}
@@ -217,33 +297,51 @@ class ResidentWriter(CudaWriter):
             "  auto row = [&](int m, int half) { return top + m * 16 + half * 8 + lane / 4; };\n"
             "  auto is_live = [&](int m, int half) { return row(m, half) < num_live; };\n"
             "  bool is_relu = false;\n"
+            "  int turn = 0;\n"  # how often the programs of a cluster have heard from one another
         )
         # registers for two programs on a multiprocessor, where a node is small
-        is_small = warps.num_warps <= (8 if self.code.num_gates == 1 else 4)
+        num_gates = max(code.num_gates for code in self.resident.codes)
+        is_small = warps.num_warps <= (8 if num_gates == 1 else 4) and len(self.resident.codes) == 1
         num_together = 2 if is_small and not self.is_cluster else 1
         return self.kernel("resident.cu", constants, f"THREADS, {num_together}", head, self.shape.num_programs)
 
-    def place_of_gate(self, gate: int, time: str = "time") -> Rows:
-        """Where a gate lies by its number, whatever becomes of it."""
-        return self.gates_of(self.code, time)._replace(column=gate * self.width)
+    # ------------------------------------------------------------------------------------------- before and in the loop
 
     def start(self) -> None:
-        """Lines before the loop: whose nonlinearity it is."""
-        if not isinstance(self.code.choice, str):
-            self.add(f"is_relu = ((const int *){self.array('relu', self.code.key)})[member] != 0;")
+        """Lines before the loop: whose nonlinearity it is, which is one for all nodes where members differ."""
+        chosen = [code for code in self.resident.codes if not isinstance(code.choice, str)]
+        if chosen:
+            self.add(f"is_relu = ((const int *){self.array('relu', chosen[0].key)})[member] != 0;")
 
     def begin(self, layout: Layout) -> None:
         """Lines before the loop: wait for the matrices; the programs of a cluster for one another."""
         if self.is_cluster:
-            counters = " ".join(f"new_counter({self.counter(layout, str(number))});" for number in range(2))
+            counters = " ".join(f"new_counter(address_of(shared) + {layout.counters + place});" for place in (0, 8))
             self.add(f"if (thread == 0) {{ {counters} }}")
         self.add("end_group();", "await_groups<0>();", "__syncthreads();")
         if self.is_cluster:
             self.add("meet();")
 
-    def counter(self, layout: Layout, number: str) -> str:
-        """One of the two counters of bytes that come from the programs of a cluster."""
-        return f"address_of(shared) + {layout.counters} + {number} * 8"
+    def counter(self, layout: Layout) -> str:
+        """The counter of the bytes that now come from the programs of a cluster: two take turns."""
+        return f"address_of(shared) + {layout.counters} + turn % 2 * 8"
+
+    def hear(self, layout: Layout, num_bytes: str) -> None:
+        """Lines that wait until so many bytes have come from the programs of a cluster."""
+        counter = self.counter(layout)
+        self.add(f"expect({counter}, {num_bytes});", f"await_bytes({counter}, turn / 2 % 2);", "++turn;")
+
+    @contextmanager
+    def moment(self, code: NodeCode) -> Generator[None]:
+        """Lines for the times at which a node exists."""
+        with self.block(f"if ({self.exists(code)})" if self.period > 1 else ""):
+            yield
+
+    def exists(self, code: NodeCode, time: str = "time") -> str:
+        """Text of whether a node exists at a time of the sequence."""
+        return f"(a.first_step + {time}) % {self.period} == {code.key[1]}" if self.period > 1 else "true"
+
+    # -------------------------------------------------------------------------------------------------- shared memory
 
     def keep(self, place: Place, argument: Argument, num_gates: int, deep: int) -> None:
         """Lines that copy a matrix of a member to shared memory: for each gate the rows of its units."""
@@ -256,7 +354,7 @@ class ResidentWriter(CudaWriter):
             self.add(f"keep_units({to}, {place.stride}, {matrix} + {gate * self.width * size}, {count}, {size});")
 
     def keep_own(self, place: Place, argument: Argument, num_gates: int) -> None:
-        """The same for each unit of the node, of the columns of each gate those of the program's units."""
+        """The same for each unit of a node, of the columns of each gate those of the program's units."""
         stride = num_gates * self.width * self.itemsize
         matrix = f"{self.array(*argument)} + member * {self.width * stride} + first_unit * {self.itemsize}"
         size = self.share * self.itemsize
@@ -271,6 +369,35 @@ class ResidentWriter(CudaWriter):
         size = rows.width * self.itemsize
         to = f"address_of(shared) + {place.start} + {moved}"
         self.add(f"keep_columns({to}, {place.stride}, (const char *){rows.pointer}, {size}, num_live, {size});")
+
+    def store_shared(self, start: str, stride: int, column: str, variable: str) -> None:
+        """A line that puts a row's numbers where products find them; those of no sequence are multiplied too."""
+        place = f"shared + {start} + row(m, half) * {stride} + ({column}) * {self.itemsize}"
+        self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
+
+    def send(self, start: str, stride: int, counter: str, variable: str) -> None:
+        """The same in all programs of a cluster."""
+        place = f"address_of(shared) + {start} + row(m, half) * {stride} + unit * {self.itemsize}"
+        self.add(f"send_vector<{TYPES[self.itemsize]}>({place}, {variable}, {counter});")
+
+    def multiply(
+        self, sums: str, pairs: Pairs, places: Sequence[int], left: str, left_stride: int, matrix: Place
+    ) -> None:
+        """Lines that add products of rows in shared memory with gates of a matrix to `sums[place]`."""
+        for mine, theirs in runs(pairs, 1):
+            count = mine.stop - mine.start
+            right = f"address_of(shared) + {matrix.start} + ({mine.start} * SHARE + first_column) * {matrix.stride}"
+            self.add(
+                f"multiply_all<{count}>((float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}], "
+                f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
+                f"{matrix.stride}, SHARE * {matrix.stride}, WIDTH * {self.itemsize});"
+            )
+
+    # --------------------------------------------------------------------------------------------------------- memory
+
+    def place_of_gate(self, code: NodeCode, gate: int, time: str = "time") -> Rows:
+        """Where a gate lies by its number, whatever becomes of it."""
+        return self.gates_of(code, time)._replace(column=gate * self.width)
 
     @contextmanager
     def vectors(self) -> Generator[None]:
@@ -304,36 +431,13 @@ class ResidentWriter(CudaWriter):
         """A line that stores a row's numbers."""
         self.add(f"if (is_live(m, half)) store_vector({self._place(rows)}, {variable});")
 
-    def store_shared(self, start: str, stride: int, column: str, variable: str) -> None:
-        """A line that puts them where products find them; rows of sequences that are not there are multiplied too."""
-        place = f"shared + {start} + row(m, half) * {stride} + ({column}) * {self.itemsize}"
-        self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
-
-    def send(self, start: str, stride: int, counter: str, variable: str) -> None:
-        """The same in all programs of a cluster."""
-        place = f"address_of(shared) + {start} + row(m, half) * {stride} + unit * {self.itemsize}"
-        self.add(f"send_vector<{TYPES[self.itemsize]}>({place}, {variable}, {counter});")
-
-    def multiply(
-        self, sums: str, pairs: Pairs, places: Sequence[int], left: str, left_stride: int, matrix: Place
-    ) -> None:
-        """Lines that add products of rows in shared memory with gates of a matrix to `sums[place]`."""
-        for mine, theirs in runs(pairs, 1):
-            count = mine.stop - mine.start
-            right = f"address_of(shared) + {matrix.start} + ({mine.start} * SHARE + first_column) * {matrix.stride}"
-            self.add(
-                f"multiply_all<{count}>((float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}], "
-                f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
-                f"{matrix.stride}, SHARE * {matrix.stride}, WIDTH * {self.itemsize});"
-            )
-
-    def formulas(self, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:
+    def formulas(self, code: NodeCode, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:
         """Lines that compute formulas for number `u` of a row; the text of each output."""
-        lines, found = write_formulas(outputs, inputs, nonlinearity(self.code), "e", CUDA)
+        lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e", CUDA)
         self.add(*lines)
         return found
 
-    def is_previous(self, name: str) -> bool:
-        """Whether a name in the formulas stands for a part of the node's own last state."""
-        edge = taken_over(self.code).get(name)
-        return edge is not None and (edge.source, edge.delay) == (self.code.key, self.step)
+
+def kept_as_passed(each: Passed, resident: Resident) -> bool:
+    """Whether what a formula passes back goes to registers, and not through memory."""
+    return resident.is_internal(each.edge) and resident.age(each.edge) <= 1

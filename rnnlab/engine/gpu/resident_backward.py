@@ -1,4 +1,8 @@
-"""The backward kernel of a node whose matrices, and the gradient of whose last state, stay on the chip."""
+"""The backward kernel of nodes whose matrices, and the gradients of whose last states, stay on the chip.
+
+A node computes the gradients of its gates, which go to memory and to shared memory; products with its matrices take
+them from there to the gradients of the states that it read, in registers.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,16 +11,10 @@ from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.resident import SUM, Layout, Place, Reader, ResidentWriter
+from rnnlab.engine.gpu.resident import SUM, Layout, Place, Reader, ResidentWriter, kept_as_passed, taken_over
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, runs
-
-
-def kept_parts(code: NodeCode) -> list[str]:
-    """Parts of the last state whose gradients stay in registers: multiplied by the matrix, or passed as they are."""
-    own = [each.part for each in passed_by(code) if each.edge.source == code.key]
-    return list(dict.fromkeys((*(product.part[1] for product in code.internal), *own)))
 
 
 def resident_backward(
@@ -26,7 +24,7 @@ def resident_backward(
     final: frozenset[Part],
     readers: Sequence[Reader],
 ) -> KernelText:
-    """The kernel of a component of one node.
+    """The kernel of a component.
 
     Args:
         writer: gathers the text.
@@ -47,184 +45,112 @@ class _Backward:
         final: frozenset[Part],
         readers: Sequence[Reader],
     ) -> None:
-        self.writer, self.code, self.width = writer, writer.code, writer.width
+        self.writer, self.resident, self.width = writer, writer.resident, writer.width
         self.wanted, self.given, self.final, self.readers = wanted, given, final, readers
-        self.layout = Layout(self.code, writer.arithmetic, writer.shape, backward=True, readers=readers)
-        self.passed = passed_by(self.code)
-        self.kept = kept_parts(self.code)
-        own = [each for each in self.passed if each.edge.source == self.code.key]
-        self.late = [each for each in own if each.edge.delay != writer.step]  # passed to states of longer ago
+        self.layout = Layout(self.resident, writer.arithmetic, writer.shape, backward=True, readers=readers)
+        self.nodes = [_Node(self, code) for code in self.resident.codes]
+        self.late = [each for each in self.resident.passed if self.resident.age(each.edge) > 1]
         # how many values before the sequence were read; where time runs backward, it is zeros after it
-        name, parts = self.code.key[0], self.kept if writer.step == 1 else []
-        self.depths = {part: writer.plan.histories[name, part] for part in parts}
+        parts = self.resident.kept if writer.step == 1 else []
+        self.depths = {part: writer.plan.histories[part] for part in parts if writer.plan.histories.get(part)}
 
     def write(self) -> KernelText:
-        writer, program = self.writer, self.code.program
+        writer = self.writer
         self._keep_matrices()
-        for part in self.kept:
-            writer.add(f"float {self._change(part)}[M][N][4] = {{}};")
+        for part in self.resident.kept:
+            for variable in dict.fromkeys((self.gradient(part, 0), self.gradient(part, 1))):
+                writer.add(f"float {variable}[M][N][4] = {{}};")
         with writer.block(""):
             self._load_final()
         with writer.block("for (int position = 0; position < T; ++position)"):
             writer.add(f"const int time = {'T - 1 - position' if writer.step == 1 else 'position'};")
-            next_time = f"time - {writer.step}"
-            writer.ask_ahead(self._read_places(next_time), f"{next_time} >= 0 && {next_time} < T")
             self._bring_delayed()
-            if program.late is not None:
-                self._late(program.late)
-            with writer.block(""):
-                self._moment(program.backward)
-            self._await_delayed()
-            writer.add("__syncthreads();")
-            with writer.block(""):
-                self._fetch_back()
+            for node in reversed(self.nodes):
+                with writer.moment(node.code):
+                    node.write()
+            self._turn()
             self._add_delayed()
-            if not writer.is_cluster:  # which has waited
-                writer.add("__syncthreads();")
         if self.depths:
             self._before()
         return writer.text()
 
-    # ------------------------------------------------------------------------------------- what was read of longer ago
-
-    def _is_later(self, delay: int) -> str:
-        """Whether there is a moment that read, so long after it, the state before the present one."""
-        return f"time + {delay - 1} >= 0 && time + {delay - 1} < T"
-
-    def _bring_delayed(self) -> None:
-        """Ask for gradients that a later moment left in memory, of gates and of what was passed as it is."""
-        writer = self.writer
-        for product, place in zip(writer.delayed, self.layout.delayed, strict=True):
-            delay = product.edge.delay
-            with writer.block(f"if ({self._is_later(delay)})"):
-                writer.bring(place, writer.gates_of(self.code, f"(time + {delay - 1})"))
-        if writer.delayed:
-            writer.add("end_group();")
-        for number, each in enumerate(self.late):
-            rows = writer.per_time(
-                "passed", (self.code.key, each.name), self.width, 4, f"(time + {each.edge.delay - 1})"
-            )
-            writer.add(f"Vector<float> late{number}[M][2] = {{}};")
-            with writer.block(f"if ({self._is_later(each.edge.delay)})"):
-                writer.fetch_again(f"late{number}", rows)
-
-    def _await_delayed(self) -> None:
-        if self.writer.delayed:
-            self.writer.add("await_groups<0>();")
-
-    def _add_delayed(self) -> None:
-        """Add them to the gradients of the state before the present one."""
-        writer = self.writer
-        for product, place, matrix in zip(writer.delayed, self.layout.delayed, self.layout.matrices[1:], strict=True):
-            with writer.block(f"if ({self._is_later(product.edge.delay)})"):
-                self._multiply(self._sums(product.part[1]), product.pairs, place, matrix)
-        for number, each in enumerate(self.late):
-            with writer.vectors(), writer.unrolled("u < U"):
-                writer.add(f"{self._last(each.part)} += number(late{number}[m][half], u);")
-
-    def _sums(self, part: str) -> str:
-        return f"(float (&)[1][M][N][4]){self._change(part)}"
-
-    def _before(self) -> None:
-        """Gradients of the states before the first step."""
-        writer = self.writer
-        self._store_before("-1")
-        if not writer.delayed and not self.late:
-            return
-        with writer.block(f"for (int time = -1; time > -{max(self.depths.values())}; --time)"):
-            self._bring_delayed()
-            with writer.vectors(), writer.unrolled("u < U"):
-                writer.add(*(f"{self._last(part)} = 0.0f;" for part in self.kept))
-            self._await_delayed()
-            writer.add("__syncthreads();")
-            self._add_delayed()
-            writer.add("__syncthreads();")
-            self._store_before("time - 1")
-
-    def _load_final(self) -> None:
-        """Begin with the gradients of the final state."""
-        writer, name = self.writer, self.code.key[0]
-        for number, part in enumerate(part for part in self.kept if (name, part) in self.final):
-            rows = writer.rows("dfinal", (name, part), "float", "member", self.width)
-            text = writer.fetch(f"final{number}", rows)
-            with writer.vectors(), writer.unrolled("u < U"):
-                writer.add(f"{self._last(part)} = {text};")
-
-    def _change(self, part: str) -> str:
-        return f"change{self.code.parts.index(part)}"
+    def gradient(self, part: Part, age: int) -> str:
+        """The registers that gather the gradient of a part at the present time, or at that before it."""
+        is_apart = age == 1 and self.resident.has_two_gradients(part[0])
+        return f"{'next' if is_apart else 'now'}{self.resident.kept.index(part)}"
 
     def _keep_matrices(self) -> None:
         writer, layout = self.writer, self.layout
         writer.start()
-        for product, place in zip((writer.product, *writer.delayed), layout.matrices, strict=True):
+        products = {product.name: product for _, product in self.resident.products}
+        for name, place in layout.matrices.items():
             if writer.is_cluster:
-                writer.keep_own(place, Argument("matrix", product.name), product.num_gates)
+                writer.keep_own(place, Argument("matrix", name), products[name].num_gates)
             else:
-                writer.keep(place, Argument("matrix", product.name), 1, product.num_gates * self.width)
+                writer.keep(place, Argument("matrix", name), 1, products[name].num_gates * self.width)
         for (reader, product), place in zip(self.readers, layout.readers, strict=True):
             writer.keep(place, Argument("matrix", product.name), 1, padded(reader.units))
         writer.begin(layout)
 
-    # ------------------------------------------------------------------------------------------ gradients of the state
-
-    def _arriving(self, part: str) -> str:
-        """Lines for the gradient of a part of the new state; text of a number."""
-        writer, name = self.writer, f"arriving{self.code.parts.index(part)}"
-        writer.add(f"float {name}[M][N][4] = {{}};")
-        given = None
-        if (self.code.key[0], part) in self.given:
-            rows = writer.value((self.code.key[0], part), 0, "dvalues")
-            given = writer.fetch(f"given{self.code.parts.index(part)}", rows)
-        readers = zip(self.readers, self.layout.readers, strict=True)
-        for (reader, product), (start, stride) in readers:
-            if product.part[1] == part:
-                rows = writer.per_time("gates", reader.key, padded(reader.units), 4)
-                writer.add(
-                    f"multiply_memory({name}, {rows.pointer} + top * {rows.width}, {rows.width}, num_live - top, "
-                    f"address_of(shared) + {start} + first_column * {stride}, {stride}, "
-                    f"{padded(reader.units) * writer.itemsize} / STEP);"
-                )
-        added = [text for text in (self._last(part), given) if text]
-        if added:
+    def _load_final(self) -> None:
+        """Begin with the gradients of the final state."""
+        writer = self.writer
+        for number, part in enumerate(part for part in self.resident.kept if part in self.final):
+            rows = writer.rows("dfinal", part, "float", "member", self.width)
+            text = writer.fetch(f"final{number}", rows)
             with writer.vectors(), writer.unrolled("u < U"):
-                writer.add(f"{name}{SUM} += {' + '.join(added)};")
-        return f"{name}{SUM}"
+                writer.add(f"{self.gradient(part, 0)}{SUM} = {text};")
 
-    def _last(self, part: str) -> str | None:
-        return f"{self._change(part)}{SUM}" if part in self.kept else None
+    def _turn(self) -> None:
+        """The time before becomes the present one."""
+        for part in self.resident.kept:
+            now, after = self.gradient(part, 0), self.gradient(part, 1)
+            if now != after:
+                with self.writer.vectors(), self.writer.unrolled("u < U"):
+                    self.writer.add(f"{now}{SUM} = {after}{SUM};", f"{after}{SUM} = 0.0f;")
 
-    def _fetch_back(self) -> None:
-        """From the gradients of the gates to that of what the matrix multiplied."""
-        product = self.writer.product
-        is_alone = self.code.program.late is None
-        number, phase = ("(position % 2)", "position / 2 % 2") if is_alone else ("0", "position % 2")
-        self._multiply_last(self._change(product.part[1]), product.pairs, number, phase)
+    # ------------------------------------------------------------------------------------- what was read of longer ago
 
-    def _multiply_last(self, target: str, pairs: Pairs, number: str, phase: str) -> None:
-        """Lines that add gradients of gates times the matrix of the last state; in a cluster, those of all programs.
+    def _is_later(self, code: NodeCode, delay: int) -> str:
+        """Whether there is a moment of a node that read, so long after it, a state before the present one."""
+        time = f"time + {delay - 1}"
+        is_there = f"{time} >= 0 && {time} < T"
+        return f"{is_there} && {self.writer.exists(code, time)}" if self.writer.period > 1 else is_there
 
-        Args:
-            target: where sums are added.
-            pairs: gates of the matrix, and of the node.
-            number: which of two places takes the sums of other programs.
-            phase: of its counter.
-        """
-        writer, layout = self.writer, self.layout
-        if not writer.is_cluster:
-            self._multiply(f"(float (&)[1][M][N][4]){target}", pairs, layout.left, layout.matrices[0])
-            return
-        writer.add("float parts[PROGRAMS][M][N][4] = {};")
-        self._multiply("parts", pairs, layout.left, layout.matrices[0])
-        counter = writer.counter(layout, number)
-        place = f"{layout.parts} + {number} * {layout.parts_bytes}"
-        writer.add(
-            f"send_parts(address_of(shared) + {place}, parts, {counter});",
-            f"expect({counter}, {layout.parts_bytes});",
-            f"await_bytes({counter}, {phase});",
-            f"add_parts({target}, shared + {place});",
-        )
+    def _bring_delayed(self) -> None:
+        """Ask for gradients that a later moment left in memory, of gates and of what was passed as it is."""
+        writer = self.writer
+        for code, product in self.resident.delayed:
+            delay = product.edge.delay
+            with writer.block(f"if ({self._is_later(code, delay)})"):
+                writer.bring(self.layout.delayed[product.edge], writer.gates_of(code, f"(time + {delay - 1})"))
+        if self.layout.delayed:
+            writer.add("end_group();")
+        for number, each in enumerate(self.late):
+            delay = each.edge.delay
+            name = (each.reader.key, each.name)
+            rows = writer.per_time("passed", name, self.width, 4, f"(time + {delay - 1})")
+            writer.add(f"Vector<float> late{number}[M][2] = {{}};")
+            with writer.block(f"if ({self._is_later(each.reader, delay)})"):
+                writer.fetch_again(f"late{number}", rows)
 
-    def _multiply(self, target: str, pairs: Pairs, gates: Place, matrix: Place) -> None:
+    def _add_delayed(self) -> None:
+        """Add them to the gradients of states before the present one."""
+        writer = self.writer
+        if self.layout.delayed:
+            writer.add("await_groups<0>();", "__syncthreads();")
+        for code, product in self.resident.delayed:
+            place, matrix = self.layout.delayed[product.edge], self.layout.matrices[product.name]
+            with writer.block(f"if ({self._is_later(code, product.edge.delay)})"):
+                target = f"(float (&)[1][M][N][4]){self.gradient(product.part, 0)}"
+                self.multiply(target, product.pairs, place, matrix)
+        for number, each in enumerate(self.late):
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{self.gradient(each.source, 0)}{SUM} += number(late{number}[m][half], u);")
+        if self.layout.delayed:
+            writer.add("__syncthreads();")
+
+    def multiply(self, target: str, pairs: Pairs, gates: Place, matrix: Place) -> None:
         """Lines that add gradients of gates in shared memory times rows of a matrix, for the units of each program."""
         writer, itemsize = self.writer, self.writer.itemsize
         for mine, theirs in runs(pairs, writer.share):
@@ -236,11 +162,104 @@ class _Backward:
                 f"{(theirs.stop - theirs.start) * itemsize});"
             )
 
+    def _before(self) -> None:
+        """Gradients of the states before the first step."""
+        writer = self.writer
+        self._store_before("-1")
+        if not self.layout.delayed and not self.late:
+            return
+        with writer.block(f"for (int time = -1; time > -{max(self.depths.values())}; --time)"):
+            self._bring_delayed()
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(*(f"{self.gradient(part, 0)}{SUM} = 0.0f;" for part in self.resident.kept))
+            self._add_delayed()
+            self._store_before("time - 1")
+
+    def _store_before(self, time: str) -> None:
+        """Gradients of the states at a time before the first step."""
+        writer = self.writer
+        for part, depth in self.depths.items():
+            rows = writer.rows("dbefore", part, "float", f"(member * {depth} + {depth} + {time})", self.width)
+            with writer.block(f"if ({time} >= -{depth})"), writer.vectors():
+                writer.add("float all[U];")
+                with writer.unrolled("u < U"):
+                    writer.add(f"all[u] = {self.gradient(part, 0)}{SUM};")
+                writer.store(rows, "all")
+
+
+class _Node:
+    """What one node adds to the kernel."""
+
+    def __init__(self, kernel: _Backward, code: NodeCode) -> None:
+        self.kernel, self.code, self.writer, self.layout = kernel, code, kernel.writer, kernel.layout
+        self.passed = passed_by(code)
+        own = [product for product in code.internal if kernel.resident.age(product.edge) <= 1]
+        self.products = [product for product in own if product.pairs]
+
+    def write(self) -> None:
+        """Lines for a moment of the node."""
+        writer, program = self.writer, self.code.program
+        next_time = f"time - {writer.step * writer.period}"
+        writer.ask_ahead(self._read_places(next_time), f"{next_time} >= 0 && {next_time} < T")
+        if program.late is not None:
+            self._late(program.late)
+        with writer.block(""):
+            self._moment(program.backward)
+        if self.products:
+            writer.add("__syncthreads();")
+        for product in self.products:
+            age = self.kernel.resident.age(product.edge)
+            with writer.block(""):
+                self._multiply(self.kernel.gradient(product.part, age), product.name, product.pairs)
+        if self.products and not writer.is_cluster:  # which has waited
+            writer.add("__syncthreads();")
+
+    # ------------------------------------------------------------------------------------------ gradients of the state
+
+    def _arriving(self, part: str) -> str:
+        """Lines for the gradient of a part of the new state; text of a number."""
+        writer, kernel = self.writer, self.kernel
+        name, full = f"arriving{self.code.parts.index(part)}", (self.code.key[0], part)
+        writer.add(f"float {name}[M][N][4] = {{}};")
+        added: list[str] = []
+        if full in kernel.resident.kept:
+            added.append(f"{kernel.gradient(full, 0)}{SUM}")
+        if full in kernel.given:
+            rows = writer.value(full, 0, "dvalues")
+            added.append(writer.fetch(f"given{self.code.parts.index(part)}", rows))
+        for (reader, product), place in zip(kernel.readers, self.layout.readers, strict=True):
+            if (product.edge.source, product.part) == (self.code.key, full):
+                rows = writer.per_time("gates", reader.key, padded(reader.units), 4)
+                writer.add(
+                    f"multiply_memory({name}, {rows.pointer} + top * {rows.width}, {rows.width}, num_live - top, "
+                    f"address_of(shared) + {place.start} + first_column * {place.stride}, {place.stride}, "
+                    f"{padded(reader.units) * writer.itemsize} / STEP);"
+                )
+        if added:
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{name}{SUM} += {' + '.join(added)};")
+        return f"{name}{SUM}"
+
+    def _multiply(self, target: str, name: str, pairs: Pairs) -> None:
+        """Lines that add the gradients of its gates times a matrix; in a cluster, those of all programs."""
+        writer, layout = self.writer, self.layout
+        matrix = layout.matrices[name]
+        if not writer.is_cluster:
+            self.kernel.multiply(f"(float (&)[1][M][N][4]){target}", pairs, layout.gates, matrix)
+            return
+        writer.add("float parts[PROGRAMS][M][N][4] = {};")
+        self.kernel.multiply("parts", pairs, layout.gates, matrix)
+        place = f"{layout.parts} + turn % 2 * {layout.parts_bytes}"
+        writer.add(f"const int place = {place};")
+        writer.add(f"send_parts(address_of(shared) + place, parts, {writer.counter(layout)});")
+        writer.hear(layout, str(layout.parts_bytes))
+        writer.add(f"add_parts({target}, shared + place);")
+
     # -------------------------------------------------------------------------------------------------- the node itself
 
     def _inputs(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
         """Lines that ask for what the forward pass left; texts of a number by name."""
-        writer, found = self.writer, {}
+        writer, found = self.writer, dict[str, str]()
         for name in names_read(outputs):
             if not name.startswith("d "):
                 found[name] = writer.fetch(f"in{len(found)}", writer.place_of(self.code, name))
@@ -250,26 +269,34 @@ class _Backward:
         return found
 
     def _read_places(self, time: str) -> list[Rows]:
-        """What a step reads: gates, and its own state; what lies one step before it is read as the state there."""
+        """What a moment reads: gates, its own state, and states that it took over."""
         writer, code = self.writer, self.code
         read = names_read(code.program.backward)
-        parts = dict.fromkeys(code.edge_read(name)[1] for name in read if writer.is_previous(name))
-        parts |= dict.fromkeys(name.removeprefix("state ") for name in read if name.startswith("state "))
-        parts |= {code.first_part: None} if code.gate_is_state else {}
-        values = [writer.value((code.key[0], part), writer.step, time=time) for part in parts]
-        values += [writer.value(each.source, each.edge.delay, time=time) for each in self.late if each.name in read]
-        return values if code.gate_is_state else [writer.gates_of(code, time), *values]
+        found = [] if code.gate_is_state else [writer.gates_of(code, time)]
+        values = [((code.key[0], name.removeprefix("state ")), 0) for name in read if name.startswith("state ")]
+        values += [((code.key[0], code.first_part), 0)] if code.gate_is_state else []
+        taken = taken_over(code)
+        values += [
+            ((taken[name].source[0], code.edge_read(name)[1]), taken[name].delay) for name in read if name in taken
+        ]
+        # what was read a step ago of one's own state is the state there, and near already
+        own = {part for part, delay in values if delay == 0}
+        values = [(part, delay) for part, delay in values if delay != writer.step or part not in own]
+        return found + [writer.value(part, delay, time=time) for part, delay in dict.fromkeys(values)]
 
     def _late(self, outputs: Mapping[str, Expression]) -> None:
         """The gates of the second product come first; the gradient of what it multiplied follows, and stays."""
         writer = self.writer
+        writer.add("float dreset[M][N][4] = {};")
         with writer.block(""):
             inputs = self._inputs(outputs)
             with writer.vectors():
                 self._gates(outputs, inputs, list(outputs), is_in_memory=False)
-        writer.add("float dreset[M][N][4] = {};", "__syncthreads();")
-        with writer.block(""):
-            self._multiply_last("dreset", writer.product.reset_pairs, "1", "position % 2")
+        writer.add("__syncthreads();")
+        for product in self.code.internal:
+            if product.reset_pairs:
+                with writer.block(""):
+                    self._multiply("dreset", product.name, product.reset_pairs)
 
     def _moment(self, outputs: Mapping[str, Expression]) -> None:
         inputs = self._inputs(outputs) | {"d reset": f"dreset{SUM}"}
@@ -281,50 +308,40 @@ class _Backward:
         self, outputs: Mapping[str, Expression], inputs: Mapping[str, str], names: Sequence[str], *, is_in_memory: bool
     ) -> None:
         """Lines that compute gradients of gates and of all else for a row, and put them where they belong."""
-        writer, gates = self.writer, self.code.program.gates
-        passed = [each for each in self.passed if is_in_memory and each.source in self.wanted]
+        writer, gates, resident = self.writer, self.code.program.gates, self.kernel.resident
+        passed = [each for each in self.passed if is_in_memory and each.source in self.kernel.wanted]
+        passed = [each for each in passed if not kept_as_passed(each, resident)]
         stored = {name: f"out{place}" for place, name in enumerate(names)}
         stored |= {f"d {each.name}": f"passed{place}" for place, each in enumerate(passed)}
         if is_in_memory and "d depth" in outputs and self.code.depth_product.has_projection:
             stored["d depth"] = "projected"
         writer.add(f"float {', '.join(f'{variable}[U]' for variable in stored.values())};")
         with writer.unrolled("u < U"):
-            found = writer.formulas(outputs, inputs)
+            found = writer.formulas(self.code, outputs, inputs)
             for name, variable in stored.items():
                 writer.add(f"{variable}[u] = {found[name]};")
             if is_in_memory:
                 self._keep_passed(found)
+        left = self.layout.gates
         for name in names:
             gate = gates.index(name.removeprefix("d gate "))
             if is_in_memory != (gate in late_gates(self.code)):  # others read late gates since these were there
-                left = self.layout.left
                 writer.store_shared(str(left.start), left.stride, f"own_unit + {gate * writer.share}", stored[name])
             if is_in_memory:
-                writer.store(writer.place_of_gate(gate), stored[name])
+                writer.store(writer.place_of_gate(self.code, gate), stored[name])
         for each in passed:
-            if each.edge.source != self.code.key or each in self.late:
-                rows = writer.per_time("passed", (self.code.key, each.name), self.width, 4)
-                writer.store(rows, stored[f"d {each.name}"])
+            rows = writer.per_time("passed", (self.code.key, each.name), writer.width, 4)
+            writer.store(rows, stored[f"d {each.name}"])
         if "projected" in stored.values():
-            writer.store(writer.per_time("dprojected", self.code.depth_product.edge, self.width, 4), "projected")
+            writer.store(writer.per_time("dprojected", self.code.depth_product.edge, writer.width, 4), "projected")
 
     def _keep_passed(self, found: Mapping[str, str]) -> None:
-        """The gradients of the last state that the formulas pass back; the product is added to them later."""
-        for part in self.kept:
-            texts = [
-                found[f"d {each.name}"]
-                for each in self.passed
-                if each.edge.source == self.code.key and each.part == part and each not in self.late
-            ]
-            self.writer.add(f"{self._last(part)} = {' + '.join(texts) or '0.0f'};")
-
-    def _store_before(self, time: str) -> None:
-        """Gradients of the state at a time before the first step."""
-        writer, name = self.writer, self.code.key[0]
-        for part, depth in self.depths.items():
-            rows = writer.rows("dbefore", (name, part), "float", f"(member * {depth} + {depth} + {time})", self.width)
-            with writer.block(f"if ({time} >= -{depth})"), writer.vectors():
-                writer.add("float all[U];")
-                with writer.unrolled("u < U"):
-                    writer.add(f"all[u] = {self._last(part)};")
-                writer.store(rows, "all")
+        """What has arrived is used; what the formulas pass back begins the gradients of what they took over."""
+        kernel, resident = self.kernel, self.kernel.resident
+        for part in self.code.parts:
+            if (self.code.key[0], part) in resident.kept:
+                self.writer.add(f"{kernel.gradient((self.code.key[0], part), 0)}{SUM} = 0.0f;")
+        for each in self.passed:
+            if kept_as_passed(each, resident):
+                target = kernel.gradient(each.source, resident.age(each.edge))
+                self.writer.add(f"{target}{SUM} += {found[f'd {each.name}']};")
