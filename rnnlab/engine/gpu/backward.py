@@ -177,8 +177,9 @@ class GpuBackward:
                 case "dprojected":
                     return self.dprojected[of]
                 case "dbefore":
-                    shape = (arrays.P, self.plan.histories[of], arrays.B, self.program.widths[of])
-                    self.before[of] = torch.zeros(shape, device=arrays.device)  # nobody writes what no node reads
+                    if of not in self.before:  # nodes of one name may be in several components
+                        shape = (arrays.P, self.plan.histories[of], arrays.B, self.program.widths[of])
+                        self.before[of] = torch.zeros(shape, device=arrays.device)  # some times nobody writes
                     return self.before[of]
                 case "dfinal":
                     return self.final[of]

@@ -338,8 +338,10 @@ class ResidentWriter(CudaWriter):
             yield
 
     def exists(self, code: NodeCode, time: str = "time") -> str:
-        """Text of whether a node exists at a time of the sequence."""
-        return f"(a.first_step + {time}) % {self.period} == {code.key[1]}" if self.period > 1 else "true"
+        """Text of whether a node exists at a time, which may lie before the sequence."""
+        period = self.period
+        phase = f"((a.first_step + {time}) % {period} + {period}) % {period}"
+        return f"{phase} == {code.key[1]}" if period > 1 else "true"
 
     # -------------------------------------------------------------------------------------------------- shared memory
 

@@ -180,7 +180,9 @@ class _Backward:
         writer = self.writer
         for part, depth in self.depths.items():
             rows = writer.rows("dbefore", part, "float", f"(member * {depth} + {depth} + {time})", self.width)
-            with writer.block(f"if ({time} >= -{depth})"), writer.vectors():
+            nodes = [code for code in self.resident.codes if code.key[0] == part[0]]
+            exists = " || ".join(writer.exists(code, time) for code in nodes)
+            with writer.block(f"if ({time} >= -{depth} && ({exists}))"), writer.vectors():
                 writer.add("float all[U];")
                 with writer.unrolled("u < U"):
                     writer.add(f"all[u] = {self.gradient(part, 0)}{SUM};")

@@ -2,9 +2,12 @@
 
 import sys
 from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from rnnlab import Architecture, architecture
 from rnnlab.engine.gpu import choice, launch, program
@@ -13,7 +16,8 @@ from rnnlab.engine.gpu.resident import Shape
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
-from tests.engine.networks import both_directions
+from tests.engine.networks import both_directions, by_graph, catalogue, numbers_in_turn
+from tests.engine.strategies import architectures
 
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="g++ is not installed"),
@@ -24,8 +28,9 @@ pytestmark = [
 ]
 
 SIZES = {"input_size": 3, "output_size": 2}
-RESIDENT = ("sh:tanh", "sh:irnn", "sh:ugrnn", "sh:gru", "sh:gru-cudnn", "sh:lstm", "sh:mgu", "st:lstm")
-DELAYED = ("skip-2:tanh", "skip-3:lstm", "skip-9:lstm-edges")
+RESIDENT = ("sh:tanh", "sh:gru", "st:lstm", "skip-3:lstm", "skip-9:lstm-edges", "td:gru-cudnn", "mongia-d:lstm")
+NETWORKS = catalogue(units=20)
+IN_TURN = [labels[number % len(labels)] for number, labels in enumerate(by_graph(NETWORKS).values())]
 SPREAD = ("sh:gru", "td:lstm", "skip-3:lstm-edges", "mongia-d:tanh", "special-4:ugrnn", "stack-2:intersection")
 PROCESSORS = 8
 ChooseShape = Callable[[int], list[Shape]]
@@ -54,7 +59,8 @@ def choose_shape(monkeypatch: pytest.MonkeyPatch) -> ChooseShape:
         used: list[Shape] = []
 
         def best_shape(shapes: Sequence[Shape], *_: int) -> Shape:
-            used.append([shape for shape in shapes if shape.num_programs == num_programs][-1])
+            found = [shape for shape in shapes if shape.num_programs == num_programs] or shapes
+            used.append(found[-1])
             return used[-1]
 
         monkeypatch.setattr(launch, "best_shape", best_shape)
@@ -63,25 +69,45 @@ def choose_shape(monkeypatch: pytest.MonkeyPatch) -> ChooseShape:
     return choose
 
 
-def num_resident(network: Architecture, precision: str) -> int:
-    """How many components of a network have a kernel of their own on one multiprocessor."""
+def are_resident(network: Architecture, precision: str = "float32") -> bool:
+    """Whether all components of a network keep their matrices on the chip."""
     made = gpu_program(network, None, precision, is_spread=False)
-    hidden = [number for number, each in enumerate(made.plan.components) if not each.is_hoisted]
-    assert all(made.is_resident(number) for number in hidden)
-    return len(hidden)
+    return all(made.is_resident(number) for number, each in enumerate(made.plan.components) if not each.is_hoisted)
 
 
-def check(network: Architecture, precision: str = "float32", path: str = "gpu-population", **numbers: int) -> None:
+def check(network: Architecture, precision: str = "float32", path: str = "gpu-population", **numbers: Any) -> None:
     compare(network, device="cpu", precisions=[precision], paths=[path], **{"num_steps": 5, "population": 2} | numbers)
 
 
+@pytest.mark.parametrize(("number", "label"), list(enumerate(IN_TURN)), ids=IN_TURN)
+def test_every_graph_agrees(choose_shape: ChooseShape, number: int, label: str) -> None:
+    """With one cell each; half of them shared by two programs, where they can be."""
+    choose_shape(1 + number % 2)
+    assert are_resident(NETWORKS[label])
+    check(NETWORKS[label], **numbers_in_turn(number, (1, 2, 5, 7)))
+
+
 @pytest.mark.parametrize("precision", TOLERANCES)
-@pytest.mark.parametrize("name", RESIDENT + DELAYED)
+@pytest.mark.parametrize("name", RESIDENT)
 def test_resident_nodes_agree(choose_shape: ChooseShape, name: str, precision: str) -> None:
     choose_shape(1)
     network = architecture(name, **SIZES, units=20)
-    assert num_resident(network, precision) == (2 if name.startswith("st:") else 1)
+    assert are_resident(network, precision)
     check(network, precision, batch_size=19)
+
+
+@settings(max_examples=15)
+@given(architectures(smooth=True), st.integers(1, 7), st.sampled_from([None, 1, 3]), st.integers(0, 999))
+def test_random_networks_agree(network: Architecture, num_steps: int, population: int | None, seed: int) -> None:
+    assume(are_resident(network))
+    check(network, num_steps=num_steps, population=population, seed=seed)
+
+
+@settings(max_examples=10)
+@given(architectures(can_stream=True, smooth=True), st.integers(1, 5), st.integers(1, 5), st.integers(0, 999))
+def test_random_networks_continue_alike(network: Architecture, before: int, after: int, seed: int) -> None:
+    assume(are_resident(network))
+    check(network, num_steps=after, steps_before=before, seed=seed)
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
@@ -159,8 +185,8 @@ def test_a_broken_kernel_fails(break_kernels: BreakKernels, name: str, old: str,
     ("name", "old", "new"),
     [
         ("sh:lstm", "await_bytes(", "(void)("),  # what other programs have not sent yet
-        ("sh:lstm", "position / 2 % 2", "0"),  # what they sent two steps ago
-        ("sh:gru", "+ 1 * 8", "+ 0 * 8"),  # one counter for two
+        ("sh:lstm", "turn / 2 % 2", "0"),  # what they sent two steps ago
+        ("sh:gru", "turn % 2 * 8", "0"),  # one counter for two
         ("sh:gru", "add_parts(dreset, shared", "add_parts(dreset, shared + 512"),  # those of another thread
     ],
 )
