@@ -107,7 +107,7 @@ DEVICE void multiply_all(float (&sums)[G][M][N][4], u32 left, int left_stride, u
   left += lane % 16 * left_stride + lane / 16 * 16;
   right += lane % 8 * right_stride + lane / 8 * 16;  // two steps of a tile at once
   int at = 0;
-#pragma unroll 1
+#pragma unroll (PROGRAMS == 1 ? 1 : PRECISION == 32 ? 2 : 4)
   for (; at + 2 * STEP <= depth; at += 2 * STEP) {
     u32 a[2][M][4];
 #pragma unroll
