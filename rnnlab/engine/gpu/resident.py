@@ -28,7 +28,7 @@ MOST_UNITS = 256
 MOST_NODES = 8
 NUMBERS_OF_ROWS = (64, 32, 16)  # how many sequences a program may take
 CLUSTERS = (2, 4, 8)  # how many programs may share units
-MOST_WARPS = 16  # or each would have too few registers
+LEAST_WARPS, MOST_WARPS = 8, 16  # of a program of few rows, whose steps are short; or each has too few registers
 SUM = "[m][u / 2][half * 2 + u % 2]"  # where number `u` of a row is among sums
 
 Reader = tuple[NodeCode, Product]
@@ -52,15 +52,19 @@ class Warps(NamedTuple):
 
 
 def warps_of(units: int, shape: Shape) -> Warps:
-    """As wide as memory is read in long pieces, and at most twice 16 rows; in a cluster, as many as there can be.
+    """As wide as memory is read in long pieces, and at most twice 16 rows; where there are few rows, more and narrower.
 
     >>> warps_of(118, Shape(64))
     Warps(num_warps=8, num_row_groups=2, row_tiles=2, unit_tiles=4)
+    >>> warps_of(64, Shape(16))
+    Warps(num_warps=8, num_row_groups=1, row_tiles=1, unit_tiles=1)
     >>> warps_of(256, Shape(16, num_programs=8))
     Warps(num_warps=4, num_row_groups=1, row_tiles=1, unit_tiles=1)
     """
     rows, num_tiles = shape.rows, padded(units) // shape.num_programs // 8
-    unit_tiles = max(number for number in (1, 2, 4) if num_tiles % number == 0) if shape.num_programs == 1 else 1
+    least = LEAST_WARPS if rows == SMALLEST else 1
+    wide = [number for number in (2, 4) if num_tiles % number == 0 and num_tiles // number >= least]
+    unit_tiles = max(wide, default=1) if shape.num_programs == 1 else 1
     row_tiles = 2 if rows > 32 else 1
     num_row_groups = rows // 16 // row_tiles
     return Warps(num_tiles // unit_tiles * num_row_groups, num_row_groups, row_tiles, unit_tiles)
