@@ -133,9 +133,9 @@ def ended_at_last(processes: list[Any]) -> Iterator[None]:
             process.join()
 
 
-def wait_until(is_so: Any, seconds: float = PATIENCE) -> None:
+def wait_until(is_so: Any) -> None:
     """Look until something is so; the test fails if it takes too long."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE
     while not is_so():
         assert time.monotonic() < end, "it took too long"
         time.sleep(0.02)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from rnnlab.engine.gpu.compiled import cache_folder
 from rnnlab.engine.gpu.cuda_writer import library_text
 
 COMPILER = shutil.which("g++")
@@ -60,9 +61,7 @@ def _library(source: str) -> ctypes.CDLL:
     emulated = (Path(__file__).parent / "emulated_instructions.cpp").read_text()
     text = emulated + source.removeprefix(instructions) + _RUN
     assert "asm" not in text  # nothing but those instructions is the machine's
-    folder = Path(tempfile.gettempdir()) / "rnnlab-emulated"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
+    path = cache_folder() / f"rnnlab_emulated_{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not path.exists():
         _compile(text, path)
     library = ctypes.CDLL(str(path))
@@ -71,6 +70,7 @@ def _library(source: str) -> ctypes.CDLL:
 
 
 def _compile(text: str, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         written, made = Path(folder) / "kernel.cpp", Path(folder) / path.name
         written.write_text(text)

@@ -25,7 +25,7 @@ PROCESSORS = (16, 46, 108, 132)
 SHARED_BYTES = (49_152, 101_376, 166_912, 232_448)
 BRANCH = r"if \(worker >= \d+ && worker < \d+\)"
 
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU, and nothing else runs spread kernels")
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU; test_emulated runs some spread kernels")
 widths = st.integers(1, 100) | st.integers(100, 2048)
 sizes = st.tuples(st.sampled_from([1, 1, 2, 7]), st.integers(1, 200))
 shared_memories = st.sampled_from(SHARED_BYTES) | st.integers(SHARED_BYTES[0], SHARED_BYTES[-1])
