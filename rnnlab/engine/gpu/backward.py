@@ -331,13 +331,17 @@ def _every(code: NodeCode) -> Pairs:
 
 
 def _token_gradients(tokens: Tensor, change: Tensor, rows: int) -> Tensor:
-    """The sum of the changes of each token, a row for each; -1 is no token."""
-    members = torch.arange(tokens.shape[0], device=tokens.device)[:, None, None]
-    places = (members * rows + tokens.clamp(min=0)).flatten()
-    change = change.float() * (tokens >= 0)[..., None]
-    found = torch.zeros(tokens.shape[0] * rows, change.shape[3], device=change.device)
-    found.index_add_(0, places, change.flatten(0, 2))
-    return found.view(tokens.shape[0], rows, -1)
+    """The sum of the changes of each token, a row for each; -1 is no token.
+
+    As `nn.Embedding` adds them up: in the same order every time, which `index_add_` on a GPU does not.
+    """
+    members = tokens.shape[0]
+    firsts = rows * torch.arange(members, device=tokens.device)[:, None, None]
+    nowhere = members * rows
+    places = torch.where(tokens >= 0, firsts + tokens, nowhere).flatten()
+    changes = change.float().flatten(0, 2)
+    found = torch.ops.aten.embedding_dense_backward(changes, places, nowhere + 1, nowhere, False)
+    return found[:nowhere].view(members, rows, -1)
 
 
 def _accumulate(gradients: dict[str, Tensor], name: str, gradient: Tensor) -> None:

@@ -93,7 +93,7 @@ def test_texts_stay_within_programs_and_shared_memory(
     network: Architecture, precision: str, sizes: tuple[int, int], processors: int, shared_bytes: int
 ) -> None:
     """With some shared memory, and with a byte less than what was used of it."""
-    gpu = Gpu("none", processors, shared_bytes)
+    gpu = Gpu("none", processors, shared_bytes, cluster_size=1)
     texts = cuda_texts(network, precision, gpu, is_spread=True, sizes=sizes)
     assume(texts)
     smaller = gpu._replace(shared_bytes=max(text.shared_bytes for text in texts) - 1)
