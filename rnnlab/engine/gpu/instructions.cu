@@ -61,6 +61,18 @@ DEVICE void load_tiles(u32 (&to)[2], u32 from) {
                : "memory");
 }
 
+// a thread's own numbers, which lie one after another
+DEVICE void load_numbers(u32 (&to)[2], u32 from) {
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(from) : "memory");
+}
+DEVICE void load_numbers(u32 (&to)[4], u32 from) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from)
+               : "memory");
+}
+DEVICE u32 of_neighbour(u32 x) { return __shfl_xor_sync(~0u, x, 1); }  // what the other thread of a pair has
+
 DEVICE void multiply_bf16(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])

@@ -227,7 +227,8 @@ class Place(NamedTuple):
 class Layout:
     """Where things lie in a program's shared memory, in bytes; rows are 16 bytes longer than they must be.
 
-    So eight rows' pieces of 16 bytes touch every bank once.
+    So eight rows' pieces of 16 bytes touch every bank once. Float32 numbers that are multiplied with tiles are read in
+    pairs, four rows' pieces of 32 bytes at a time.
 
     Args:
         resident: the nodes.
@@ -246,6 +247,8 @@ class Layout:
         readers: Sequence[Reader] = (),
     ) -> None:
         self._itemsize, self.total = arithmetic.dtype.itemsize, 0
+        is_tiled = shape.num_programs > 1 and not backward
+        self._gap = 32 if is_tiled and self._itemsize == 4 else 16
         rows, width, share = shape.rows, resident.width, resident.width // shape.num_programs
         gates = {product.name: product.num_gates * share for _, product in resident.products}
         self.matrices = {
@@ -258,10 +261,11 @@ class Layout:
                 product.edge: self._place(rows, code.num_gates * share) for code, product in resident.delayed
             }
         else:  # of the present step and of the last, in turn
-            self.states = {part: self._place(2 * rows, width) for part in resident.multiplied}
-            self.delayed = {product.edge: self._place(2 * rows, width) for _, product in resident.delayed}
+            place = self._place_of_tiles if shape.num_programs > 1 else self._place
+            self.states = {part: place(2 * rows, width) for part in resident.multiplied}
+            self.delayed = {product.edge: place(2 * rows, width) for _, product in resident.delayed}
             has_resets = any(code.program.early is not None for code in resident.codes)
-            self.resets = self._place(rows if has_resets else 0, width)  # what a second product multiplies
+            self.resets = place(rows if has_resets else 0, width)  # what a second product multiplies
             self.buffer_bytes = rows * self.resets.stride
         self.readers = [self._place(share, padded(reader.units)) for reader, _ in readers]
         # in a cluster, two times the sums of all its programs, and two counters of bytes
@@ -273,7 +277,13 @@ class Layout:
 
     def _place(self, count: int, width: int) -> Place:
         """Room for so many rows of numbers."""
-        place = Place(self.total, width * self._itemsize + 16)
+        place = Place(self.total, width * self._itemsize + self._gap)
+        self.total += count * place.stride
+        return place
+
+    def _place_of_tiles(self, count: int, width: int) -> Place:
+        """The same as tiles, in which rows have no place of their own."""
+        place = Place(self.total, width * self._itemsize)
         self.total += count * place.stride
         return place
 
@@ -381,10 +391,16 @@ class ResidentWriter(CudaWriter):
         place = f"shared + {start} + row(m, half) * {stride} + ({column}) * {self.itemsize}"
         self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
 
+    def store_in_tile(self, start: str, stride: int, variable: str) -> None:
+        """The same where they lie as tiles."""
+        place = f"shared + {start} + (top + m * 16) * {stride} + unit / 8 * TILE + (lane * 2 + half) * TILE / 64"
+        self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
+
     def send(self, start: str, stride: int, counter: str, variable: str) -> None:
-        """The same in all programs of a cluster."""
-        place = f"address_of(shared) + {start} + row(m, half) * {stride} + unit * {self.itemsize}"
-        self.add(f"send_vector<{TYPES[self.itemsize]}>({place}, {variable}, {counter});")
+        """Lines that put a warp's tiles where products find them in all programs of a cluster."""
+        with self.unrolled("m < M"):
+            place = f"address_of(shared) + {start} + (top + m * 16) * {stride} + unit / 8 * TILE"
+            self.add(f"send_tile({place}, (const float (&)[4]){variable.removesuffix('[half]')}, {counter});")
 
     def multiply(
         self, sums: str, pairs: Pairs, places: Sequence[int], left: str, left_stride: int, matrix: Place
@@ -394,7 +410,7 @@ class ResidentWriter(CudaWriter):
             count = mine.stop - mine.start
             right = f"address_of(shared) + {matrix.start} + ({mine.start} * SHARE + first_column) * {matrix.stride}"
             self.add(
-                f"multiply_all<{count}>((float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}], "
+                f"multiply_all<{count}, PROGRAMS != 1>((float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}], "
                 f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
                 f"{matrix.stride}, SHARE * {matrix.stride}, WIDTH * {self.itemsize});"
             )

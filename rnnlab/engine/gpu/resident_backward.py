@@ -157,7 +157,7 @@ class _Backward:
             left = f"{gates.start + theirs.start * itemsize} + top * {gates.stride}"
             right = f"{matrix.start + mine.start * itemsize} + first_column * {matrix.stride}"
             writer.add(
-                f"multiply_all<PROGRAMS>({target}, address_of(shared) + {left}, {gates.stride}, "
+                f"multiply_all<PROGRAMS, false>({target}, address_of(shared) + {left}, {gates.stride}, "
                 f"address_of(shared) + {right}, {matrix.stride}, SHARE * {matrix.stride}, "
                 f"{(theirs.stop - theirs.start) * itemsize});"
             )

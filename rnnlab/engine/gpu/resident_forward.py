@@ -76,7 +76,11 @@ class _Forward:
                     with writer.unrolled("u < U"):
                         writer.add(f"all[u] = {text};")
                     place = self.layout.states[part]
-                    writer.store_shared(str(place.start + self.layout.buffer_bytes), place.stride, "unit", "all")
+                    start = str(place.start + self.layout.buffer_bytes)
+                    if writer.is_cluster:
+                        writer.store_in_tile(start, place.stride, "all")
+                    else:
+                        writer.store_shared(start, place.stride, "unit", "all")
 
     def _read_at_first(self, parts: Mapping[Part, object]) -> list[Part]:
         """Those of which the first step reads what came before it."""
@@ -157,15 +161,21 @@ class _Node:
         # the sums hold the biases already: these would take registers while the formulas run
         inputs |= {name: "0.0f" for name in names_read(outputs) if name.startswith("bias ")}
         gates = {f"gate {code.program.gates[gate]}": f"sum{gate}" for gate in fresh}
+        stored = {name: f"out{place}[m][half]" for place, name in enumerate(outputs)}
+        writer.add(f"float {', '.join(f'out{place}[M][2][U]' for place in range(len(outputs)))};")
         with writer.vectors():
-            stored = {name: f"out{place}" for place, name in enumerate(outputs)}
-            writer.add(f"float {', '.join(f'{variable}[U]' for variable in stored.values())};")
             with writer.unrolled("u < U"):
                 writer.add(*(f"const float sum{gate} = sums[{place}]{SUM};" for place, gate in enumerate(fresh)))
                 found = writer.formulas(code, outputs, inputs | gates)
                 self._keep(found, stored, stage)
+            if not writer.is_cluster:  # where others wait, they come first
+                self._store(stored)
+        if writer.is_cluster:
             for name, variable in stored.items():
-                self._store(name, variable)
+                if left := self._left_of(name):
+                    writer.send(*left, writer.counter(self.layout), variable)
+            with writer.vectors():
+                self._store(stored)
 
     def _keep(self, found: Mapping[str, str], stored: Mapping[str, str], stage: int) -> None:
         """Lines that put results where they are stored from, and into registers for those who take them from there."""
@@ -229,11 +239,12 @@ class _Node:
         place = self.layout.states.get((self.code.key[0], name.removeprefix("state ")))
         return (f"{place.start} + now", place.stride) if place and name.startswith("state ") else None
 
-    def _store(self, name: str, variable: str) -> None:
-        writer, left = self.writer, self._left_of(name)
-        if left and writer.is_cluster:
-            writer.send(*left, writer.counter(self.layout), variable)
-        elif left:
-            writer.store_shared(*left, "unit", variable)
-        if not (name.startswith("gate ") and self.code.gate_is_state):  # then the state is stored, and is enough
-            writer.store(writer.place_of(self.code, name), variable)
+    def _store(self, stored: Mapping[str, str]) -> None:
+        """Lines that store a row's results."""
+        writer = self.writer
+        for name, variable in stored.items():
+            left = self._left_of(name)
+            if left and not writer.is_cluster:
+                writer.store_shared(*left, "unit", variable)
+            if not (name.startswith("gate ") and self.code.gate_is_state):  # then the state is stored, and is enough
+                writer.store(writer.place_of(self.code, name), variable)

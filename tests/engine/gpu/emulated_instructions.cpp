@@ -174,6 +174,8 @@ template <int COUNT> void load_tiles(u32 (&to)[COUNT], u32 from) {
   for (int i = 0; i < COUNT; ++i)
     std::memcpy(&to[i], shared + said[i * 8 + current->lane / 4][0] + current->lane % 4 * 4, 4);
 }
+template <int COUNT> void load_numbers(u32 (&to)[COUNT], u32 from) { std::memcpy(to, shared + from, 4 * COUNT); }
+inline u32 of_neighbour(u32 x) { return told({x})[current->lane ^ 1][0]; }
 
 // sums of 16 rows by 8 columns; `left(row, k)` and `right(k, column)` are factors, as lanes told them
 template <class Left, class Right> void add_products(float (&sum)[4], int depth, Left left, Right right) {
