@@ -409,8 +409,9 @@ class ResidentWriter(CudaWriter):
         for mine, theirs in runs(pairs, 1):
             count = mine.stop - mine.start
             right = f"address_of(shared) + {matrix.start} + ({mine.start} * SHARE + first_column) * {matrix.stride}"
+            target = f"(float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}]"
             self.add(
-                f"multiply_all<{count}, PROGRAMS != 1>((float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}], "
+                f"multiply_all<{count}, PROGRAMS != 1>({target}, "
                 f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
                 f"{matrix.stride}, SHARE * {matrix.stride}, WIDTH * {self.itemsize});"
             )

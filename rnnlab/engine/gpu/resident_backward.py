@@ -4,17 +4,21 @@ A node computes the gradients of its gates, which go to memory and to shared mem
 them from there to the gradients of the states that it read, in registers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from rnnlab.architecture.expressions import Expression
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.resident import SUM, Layout, Place, Reader, ResidentWriter, kept_as_passed, taken_over
+from rnnlab.engine.gpu.resident import SUM, Layout, Place, Reader, ResidentWriter, kept_as_passed, taken_over, warps_of
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, runs
+
+MOST_AHEAD = 4  # tiles of all nodes, for which threads keep what the next moment reads
 
 
 def resident_backward(
@@ -48,7 +52,10 @@ class _Backward:
         self.writer, self.resident, self.width = writer, writer.resident, writer.width
         self.wanted, self.given, self.final, self.readers = wanted, given, final, readers
         self.layout = Layout(self.resident, writer.arithmetic, writer.shape, backward=True, readers=readers)
-        self.nodes = [_Node(self, code) for code in self.resident.codes]
+        # what a moment reads is asked for in the one before, where a thread has registers for it
+        warps, codes = warps_of(self.width, writer.shape), self.resident.codes
+        self.is_ahead = warps.row_tiles * warps.unit_tiles * len(codes) <= MOST_AHEAD
+        self.nodes = [_Node(self, number, code) for number, code in enumerate(codes)]
         self.late = [each for each in self.resident.passed if self.resident.age(each.edge) > 1]
         # how many values before the sequence were read; where time runs backward, it is zeros after it
         parts = self.resident.kept if writer.step == 1 else []
@@ -62,6 +69,8 @@ class _Backward:
                 writer.add(f"float {variable}[M][N][4] = {{}};")
         with writer.block(""):
             self._load_final()
+        for node in self.nodes:
+            node.start()
         with writer.block("for (int position = 0; position < T; ++position)"):
             writer.add(f"const int time = {'T - 1 - position' if writer.step == 1 else 'position'};")
             self._bring_delayed()
@@ -189,60 +198,157 @@ class _Backward:
                 writer.store(rows, "all")
 
 
+class _Read(NamedTuple):
+    """What formulas read: variables by name, and by part those of gradients in memory and of read-outs' gradients."""
+
+    names: dict[str, str]
+    given: dict[str, str]
+    read_outs: dict[str, str]
+
+
 class _Node:
     """What one node adds to the kernel."""
 
-    def __init__(self, kernel: _Backward, code: NodeCode) -> None:
+    def __init__(self, kernel: _Backward, number: int, code: NodeCode) -> None:
         self.kernel, self.code, self.writer, self.layout = kernel, code, kernel.writer, kernel.layout
-        self.passed = passed_by(code)
+        self.number, self.passed = number, passed_by(code)
         own = [product for product in code.internal if kernel.resident.age(product.edge) <= 1]
         self.products = [product for product in own if product.pairs]
 
+    def start(self) -> None:
+        """Lines before the loop: what the node's first moment here reads."""
+        writer, period = self.writer, self.writer.period
+        if not self.kernel.is_ahead:
+            return
+        self._declare(self._read)
+        first = "T - 1" if writer.step == 1 else "0"
+        if period > 1:
+            first += f" - ((a.first_step + T - 1 - {self.code.key[1]}) % {period} + {period}) % {period}"
+        with writer.block(""):
+            writer.add(f"const int next = (int)({first});")
+            self._in_next(self._ask, self._read_out)
+
     def write(self) -> None:
         """Lines for a moment of the node."""
-        writer, program = self.writer, self.code.program
-        next_time = f"time - {writer.step * writer.period}"
-        writer.ask_ahead(self._read_places(next_time), f"{next_time} >= 0 && {next_time} < T")
+        writer, program, is_ahead = self.writer, self.code.program, self.kernel.is_ahead
+        distance = writer.step * writer.period
+        near = f"time - {(1 + is_ahead) * distance}"
+        writer.ask_ahead(self._read_places(near), f"{near} >= 0 && {near} < T")
+        writer.add(f"const int next = time - {distance};")
         if program.late is not None:
             self._late(program.late)
         with writer.block(""):
             self._moment(program.backward)
         if self.products:
             writer.add("__syncthreads();")
+        self._in_next(self._ask)
         for product in self.products:
             age = self.kernel.resident.age(product.edge)
             with writer.block(""):
-                self._multiply(self.kernel.gradient(product.part, age), product.name, product.pairs)
-        if self.products and not writer.is_cluster:  # which has waited
+                is_last = product is self.products[-1]
+                self._multiply(self.kernel.gradient(product.part, age), product.name, product.pairs, is_last=is_last)
+        if not (self.products and writer.is_cluster):  # where it is done while others are waited for
+            self._in_next(self._read_out)
+        if self.products and not writer.is_cluster:
             writer.add("__syncthreads();")
 
-    # ------------------------------------------------------------------------------------------ gradients of the state
+    # ------------------------------------------------------------------------------------------- what a moment reads
 
-    def _arriving(self, part: str) -> str:
-        """Lines for the gradient of a part of the new state; text of a number."""
-        writer, kernel = self.writer, self.kernel
-        name, full = f"arriving{self.code.parts.index(part)}", (self.code.key[0], part)
-        writer.add(f"float {name}[M][N][4] = {{}};")
-        added: list[str] = []
-        if full in kernel.resident.kept:
-            added.append(f"{kernel.gradient(full, 0)}{SUM}")
-        if full in kernel.given:
-            rows = writer.value(full, 0, "dvalues")
-            added.append(writer.fetch(f"given{self.code.parts.index(part)}", rows))
-        for (reader, product), place in zip(kernel.readers, self.layout.readers, strict=True):
-            if (product.edge.source, product.part) == (self.code.key, full):
+    @cached_property
+    def _read(self) -> "_Read":
+        """All that a moment reads."""
+        program = self.code.program
+        return self._read_by({**(program.late or {}), **program.backward})
+
+    def _read_by(self, outputs: Mapping[str, Expression]) -> "_Read":
+        """What formulas read."""
+        code, read, number = self.code, names_read(outputs), self.number
+        names = [name for name in read if not name.startswith("d ")]
+        parts = [part for part in code.parts if f"d state {part}" in read]
+        return _Read(
+            {name: f"in{number}_{place}" for place, name in enumerate(names)},
+            {
+                part: f"given{number}_{code.parts.index(part)}"
+                for part in parts
+                if (code.key[0], part) in self.kernel.given
+            },
+            {part: f"of_outputs{number}_{code.parts.index(part)}" for part in parts if self._readers(part)},
+        )
+
+    def _readers(self, part: str) -> list[tuple[Reader, Place]]:
+        """Read-outs of a part of its state, and where their matrices lie."""
+        of = (self.code.key, (self.code.key[0], part))
+        pairs = zip(self.kernel.readers, self.layout.readers, strict=True)
+        return [(reader, place) for reader, place in pairs if (reader[1].edge.source, reader[1].part) == of]
+
+    def _declare(self, read: "_Read") -> None:
+        writer = self.writer
+        for name, variable in read.names.items():
+            writer.add(f"Vector<{writer.place_of(self.code, name).type}> {variable}[M][2] = {{}};")
+        writer.add(*(f"Vector<float> {variable}[M][2] = {{}};" for variable in read.given.values()))
+        writer.add(*(f"float {variable}[M][N][4] = {{}};" for variable in read.read_outs.values()))
+
+    def _ask(self, read: "_Read") -> None:
+        """Lines that ask for what the forward pass left, and for gradients that lie in memory."""
+        writer = self.writer
+        for name, variable in read.names.items():
+            writer.fetch_again(variable, writer.place_of(self.code, name))
+        for part, variable in read.given.items():
+            writer.fetch_again(variable, writer.value((self.code.key[0], part), 0, "dvalues"))
+
+    def _read_out(self, read: "_Read") -> None:
+        """Lines that multiply the gradients of read-outs."""
+        writer = self.writer
+        for part, variable in read.read_outs.items():
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{variable}{SUM} = 0.0f;")
+            for (reader, _), place in self._readers(part):
                 rows = writer.per_time("gates", reader.key, padded(reader.units), 4)
                 writer.add(
-                    f"multiply_memory({name}, {rows.pointer} + top * {rows.width}, {rows.width}, num_live - top, "
+                    f"multiply_memory({variable}, {rows.pointer} + top * {rows.width}, {rows.width}, num_live - top, "
                     f"address_of(shared) + {place.start} + first_column * {place.stride}, {place.stride}, "
                     f"{padded(reader.units) * writer.itemsize} / STEP);"
                 )
-        if added:
-            with writer.vectors(), writer.unrolled("u < U"):
-                writer.add(f"{name}{SUM} += {' + '.join(added)};")
+
+    def _in_next(self, *writes: Callable[["_Read"], None]) -> None:
+        """Lines that read ahead for the node's next moment, if there is one."""
+        if self.kernel.is_ahead:
+            with self.writer.block("if (next >= 0 && next < T)"):
+                self.writer.add("const int time = next;")
+                for write in writes:
+                    write(self._read)
+
+    def _inputs(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
+        """Lines for what formulas read; texts of a number by name."""
+        read = self._read
+        if not self.kernel.is_ahead:
+            read = self._read_by(outputs)
+            for write in (self._declare, self._ask, self._read_out):
+                write(read)
+        found = {name: f"number({variable}[m][half], u)" for name, variable in read.names.items()}
+        for part in self.code.parts:
+            if f"d state {part}" in names_read(outputs):
+                found[f"d state {part}"] = self._arriving(part, read)
+        return found
+
+    def _arriving(self, part: str, read: "_Read") -> str:
+        """Lines for the gradient of a part of the new state; text of a number."""
+        writer, kernel, full = self.writer, self.kernel, (self.code.key[0], part)
+        name, added = f"arriving{self.code.parts.index(part)}", list[str]()
+        if full in kernel.resident.kept:
+            added.append(f"{kernel.gradient(full, 0)}{SUM}")
+        if part in read.given:
+            added.append(f"number({read.given[part]}[m][half], u)")
+        if part in read.read_outs:
+            added.append(f"{read.read_outs[part]}{SUM}")
+        writer.add(f"float {name}[M][N][4];")
+        with writer.vectors(), writer.unrolled("u < U"):
+            writer.add(f"{name}{SUM} = {' + '.join(added) or '0.0f'};")
         return f"{name}{SUM}"
 
-    def _multiply(self, target: str, name: str, pairs: Pairs) -> None:
+    # ------------------------------------------------------------------------------------------ gradients of the state
+
+    def _multiply(self, target: str, name: str, pairs: Pairs, *, is_last: bool) -> None:
         """Lines that add the gradients of its gates times a matrix; in a cluster, those of all programs."""
         writer, layout = self.writer, self.layout
         matrix = layout.matrices[name]
@@ -254,21 +360,12 @@ class _Node:
         place = f"{layout.parts} + turn % 2 * {layout.parts_bytes}"
         writer.add(f"const int place = {place};")
         writer.add(f"send_parts(address_of(shared) + place, parts, {writer.counter(layout)});")
+        if is_last:
+            self._in_next(self._read_out)
         writer.hear(layout, str(layout.parts_bytes))
         writer.add(f"add_parts({target}, shared + place);")
 
     # -------------------------------------------------------------------------------------------------- the node itself
-
-    def _inputs(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
-        """Lines that ask for what the forward pass left; texts of a number by name."""
-        writer, found = self.writer, dict[str, str]()
-        for name in names_read(outputs):
-            if not name.startswith("d "):
-                found[name] = writer.fetch(f"in{len(found)}", writer.place_of(self.code, name))
-        for part in self.code.parts:
-            if f"d state {part}" in names_read(outputs):
-                found[f"d state {part}"] = self._arriving(part)
-        return found
 
     def _read_places(self, time: str) -> list[Rows]:
         """What a moment reads: gates, its own state, and states that it took over."""
@@ -298,7 +395,7 @@ class _Node:
         for product in self.code.internal:
             if product.reset_pairs:
                 with writer.block(""):
-                    self._multiply("dreset", product.name, product.reset_pairs)
+                    self._multiply("dreset", product.name, product.reset_pairs, is_last=False)
 
     def _moment(self, outputs: Mapping[str, Expression]) -> None:
         inputs = self._inputs(outputs) | {"d reset": f"dreset{SUM}"}
