@@ -247,21 +247,30 @@ class Layout:
         readers: Sequence[Reader] = (),
     ) -> None:
         self._itemsize, self.total = arithmetic.dtype.itemsize, 0
-        is_tiled = shape.num_programs > 1 and not backward
-        self._gap = 32 if is_tiled and self._itemsize == 4 else 16
         rows, width, share = shape.rows, resident.width, resident.width // shape.num_programs
-        gates = {product.name: product.num_gates * share for _, product in resident.products}
-        self.matrices = {
-            name: self._place(width, count) if backward else self._place(count, width) for name, count in gates.items()
-        }
-        if backward:
-            most_gates = max(code.num_gates for code in resident.codes)
-            self.gates = self._place(rows, most_gates * share)  # gradients of the gates of the node at hand
+        is_shared = shape.num_programs > 1
+        self.sends_gates = is_shared and backward and sends_gates(resident, self._itemsize)
+        self._gap = 32 if is_shared and self._itemsize == 4 and (self.sends_gates or not backward) else 16
+        gates = {product.name: product.num_gates for _, product in resident.products}
+        if not backward:
+            self.matrices = {name: self._place(count * share, width) for name, count in gates.items()}
+        elif self.sends_gates:
+            self.matrices = {name: self._place(share, count * width) for name, count in gates.items()}
+        else:
+            self.matrices = {name: self._place(width, count * share) for name, count in gates.items()}
+        most_gates = max(code.num_gates for code in resident.codes)
+        if self.sends_gates:  # others may be an exchange ahead, and late gates are still read after the next one
+            self.num_buffers = 3 if any(code.program.late for code in resident.codes) else 2
+            self.gates = self._place_of_tiles(self.num_buffers * rows, most_gates * width)
+            self.gates_bytes = rows * self.gates.stride
+            self.delayed = {}
+        elif backward:
+            self.gates = self._place(rows, most_gates * share)
             self.delayed = {
                 product.edge: self._place(rows, code.num_gates * share) for code, product in resident.delayed
             }
         else:  # of the present step and of the last, in turn
-            place = self._place_of_tiles if shape.num_programs > 1 else self._place
+            place = self._place_of_tiles if is_shared else self._place
             self.states = {part: place(2 * rows, width) for part in resident.multiplied}
             self.delayed = {product.edge: place(2 * rows, width) for _, product in resident.delayed}
             has_resets = any(code.program.early is not None for code in resident.codes)
@@ -269,8 +278,7 @@ class Layout:
             self.buffer_bytes = rows * self.resets.stride
         self.readers = [self._place(share, padded(reader.units)) for reader, _ in readers]
         # in a cluster, two times the sums of all its programs, and two counters of bytes
-        is_shared = shape.num_programs > 1
-        self.parts_bytes = rows * width * 4 if is_shared and backward else 0
+        self.parts_bytes = rows * width * 4 if is_shared and backward and not self.sends_gates else 0
         self.parts = self.total
         self.counters = self.parts + 2 * self.parts_bytes
         self.total = self.counters + (16 if is_shared else 0)
@@ -286,6 +294,14 @@ class Layout:
         place = Place(self.total, width * self._itemsize)
         self.total += count * place.stride
         return place
+
+
+def sends_gates(resident: Resident, itemsize: int) -> bool:
+    """Whether in the backward pass the programs of a cluster send one another gradients of gates, or else sums of what
+    these give when multiplied with their units: whichever is less."""
+    num_gates = sum(code.num_gates for code in resident.codes)
+    num_sums = sum(bool(pairs) for _, product in resident.products for pairs in (product.pairs, product.reset_pairs))
+    return num_gates * itemsize <= num_sums * 4
 
 
 class ResidentWriter(CudaWriter):

@@ -54,7 +54,7 @@ class _Backward:
         self.layout = Layout(self.resident, writer.arithmetic, writer.shape, backward=True, readers=readers)
         # what a moment reads is asked for in the one before, where a thread has registers for it
         warps, codes = warps_of(self.width, writer.shape), self.resident.codes
-        self.is_ahead = warps.row_tiles * warps.unit_tiles * len(codes) <= MOST_AHEAD
+        self.is_ahead = writer.is_cluster and warps.row_tiles * warps.unit_tiles * len(codes) <= MOST_AHEAD
         self.nodes = [_Node(self, number, code) for number, code in enumerate(codes)]
         self.late = [each for each in self.resident.passed if self.resident.age(each.edge) > 1]
         # how many values before the sequence were read; where time runs backward, it is zeros after it
@@ -93,7 +93,7 @@ class _Backward:
         writer.start()
         products = {product.name: product for _, product in self.resident.products}
         for name, place in layout.matrices.items():
-            if writer.is_cluster:
+            if writer.is_cluster and not layout.sends_gates:
                 writer.keep_own(place, Argument("matrix", name), products[name].num_gates)
             else:
                 writer.keep(place, Argument("matrix", name), 1, products[name].num_gates * self.width)
@@ -212,6 +212,7 @@ class _Node:
     def __init__(self, kernel: _Backward, number: int, code: NodeCode) -> None:
         self.kernel, self.code, self.writer, self.layout = kernel, code, kernel.writer, kernel.layout
         self.number, self.passed = number, passed_by(code)
+        self.late = late_gates(code)
         own = [product for product in code.internal if kernel.resident.age(product.edge) <= 1]
         self.products = [product for product in own if product.pairs]
 
@@ -239,9 +240,9 @@ class _Node:
             self._late(program.late)
         with writer.block(""):
             self._moment(program.backward)
-        if self.products:
-            writer.add("__syncthreads();")
         self._in_next(self._ask)
+        if self.products:
+            self._sent([gate for gate in range(self.code.num_gates) if gate not in self.late], self._read_out)
         for product in self.products:
             age = self.kernel.resident.age(product.edge)
             with writer.block(""):
@@ -251,6 +252,16 @@ class _Node:
             self._in_next(self._read_out)
         if self.products and not writer.is_cluster:
             writer.add("__syncthreads();")
+
+    def _sent(self, gates: Sequence[int], *meanwhile: Callable[["_Read"], None]) -> None:
+        """Lines after which the gradients of gates are where products find them."""
+        writer = self.writer
+        if not self.layout.sends_gates:
+            writer.add("__syncthreads();")
+            return
+        if meanwhile:
+            self._in_next(*meanwhile)
+        writer.hear(self.layout, str(len(gates) * self.layout.gates_bytes // self.most_gates))
 
     # ------------------------------------------------------------------------------------------- what a moment reads
 
@@ -348,10 +359,13 @@ class _Node:
 
     # ------------------------------------------------------------------------------------------ gradients of the state
 
-    def _multiply(self, target: str, name: str, pairs: Pairs, *, is_last: bool) -> None:
+    def _multiply(self, target: str, name: str, pairs: Pairs, *, is_last: bool = False, is_late: bool = False) -> None:
         """Lines that add the gradients of its gates times a matrix; in a cluster, those of all programs."""
         writer, layout = self.writer, self.layout
         matrix = layout.matrices[name]
+        if layout.sends_gates:
+            self._multiply_sent(target, matrix, pairs, is_late=is_late)
+            return
         if not writer.is_cluster:
             self.kernel.multiply(f"(float (&)[1][M][N][4]){target}", pairs, layout.gates, matrix)
             return
@@ -364,6 +378,36 @@ class _Node:
             self._in_next(self._read_out)
         writer.hear(layout, str(layout.parts_bytes))
         writer.add(f"add_parts({target}, shared + place);")
+
+    def _multiply_sent(self, target: str, matrix: Place, pairs: Pairs, *, is_late: bool) -> None:
+        """The same where all programs have the gradients of all gates."""
+        writer, gates = self.writer, self.layout.gates
+        for were_before in (False, True):  # late gates were sent before the others
+            some = tuple(pair for pair in pairs if were_before == (pair[1] in self.late and not is_late))
+            buffer = self._buffer(1 + were_before)
+            for mine, theirs in runs(some, writer.width):
+                first_gate, depth = theirs.start // writer.width, (theirs.stop - theirs.start) * writer.itemsize
+                left = f"{gates.start + first_gate * self.gate_bytes} + {buffer} + top * {gates.stride}"
+                right = f"{matrix.start + mine.start * writer.itemsize} + first_column * {matrix.stride}"
+                writer.add(
+                    f"multiply_all<1, true>((float (&)[1][M][N][4]){target}, address_of(shared) + {left}, "
+                    f"{gates.stride}, address_of(shared) + {right}, {matrix.stride}, 0, {depth});"
+                )
+
+    def _buffer(self, ago: int) -> str:
+        """Where gates lie that were sent so many exchanges ago."""
+        count = self.layout.num_buffers
+        return f"(turn + {count - ago}) % {count} * {self.layout.gates_bytes}"
+
+    @property
+    def most_gates(self) -> int:
+        """How many gates of a node there is room for."""
+        return max(code.num_gates for code in self.kernel.resident.codes)
+
+    @property
+    def gate_bytes(self) -> int:
+        """From a gate's tiles of 16 rows to those of the next."""
+        return self.writer.width * self.writer.itemsize * 16
 
     # -------------------------------------------------------------------------------------------------- the node itself
 
@@ -389,50 +433,67 @@ class _Node:
         writer.add("float dreset[M][N][4] = {};")
         with writer.block(""):
             inputs = self._inputs(outputs)
-            with writer.vectors():
-                self._gates(outputs, inputs, list(outputs), is_in_memory=False)
-        writer.add("__syncthreads();")
+            self._gates(outputs, inputs, list(outputs), is_in_memory=False)
+        self._sent(self.late)
         for product in self.code.internal:
             if product.reset_pairs:
                 with writer.block(""):
-                    self._multiply("dreset", product.name, product.reset_pairs, is_last=False)
+                    self._multiply("dreset", product.name, product.reset_pairs, is_late=True)
 
     def _moment(self, outputs: Mapping[str, Expression]) -> None:
         inputs = self._inputs(outputs) | {"d reset": f"dreset{SUM}"}
         names = [name for name in outputs if name.startswith("d gate ")]
-        with self.writer.vectors():
-            self._gates(outputs, inputs, names, is_in_memory=True)
+        self._gates(outputs, inputs, names, is_in_memory=True)
 
     def _gates(
         self, outputs: Mapping[str, Expression], inputs: Mapping[str, str], names: Sequence[str], *, is_in_memory: bool
     ) -> None:
-        """Lines that compute gradients of gates and of all else for a row, and put them where they belong."""
-        writer, gates, resident = self.writer, self.code.program.gates, self.kernel.resident
-        passed = [each for each in self.passed if is_in_memory and each.source in self.kernel.wanted]
-        passed = [each for each in passed if not kept_as_passed(each, resident)]
-        stored = {name: f"out{place}" for place, name in enumerate(names)}
-        stored |= {f"d {each.name}": f"passed{place}" for place, each in enumerate(passed)}
-        if is_in_memory and "d depth" in outputs and self.code.depth_product.has_projection:
-            stored["d depth"] = "projected"
-        writer.add(f"float {', '.join(f'{variable}[U]' for variable in stored.values())};")
-        with writer.unrolled("u < U"):
-            found = writer.formulas(self.code, outputs, inputs)
-            for name, variable in stored.items():
-                writer.add(f"{variable}[u] = {found[name]};")
-            if is_in_memory:
-                self._keep_passed(found)
-        left = self.layout.gates
-        for name in names:
-            gate = gates.index(name.removeprefix("d gate "))
-            if is_in_memory != (gate in late_gates(self.code)):  # others read late gates since these were there
-                writer.store_shared(str(left.start), left.stride, f"own_unit + {gate * writer.share}", stored[name])
-            if is_in_memory:
-                writer.store(writer.place_of_gate(self.code, gate), stored[name])
-        for each in passed:
-            rows = writer.per_time("passed", (self.code.key, each.name), writer.width, 4)
-            writer.store(rows, stored[f"d {each.name}"])
-        if "projected" in stored.values():
-            writer.store(writer.per_time("dprojected", self.code.depth_product.edge, writer.width, 4), "projected")
+        """Lines that compute gradients of gates and of all else, and put them where they belong."""
+        writer, layout = self.writer, self.layout
+        gates = {self.code.program.gates.index(name.removeprefix("d gate ")): name for name in names}
+        # others read late gates since these were there
+        multiplied = {gate: name for gate, name in gates.items() if is_in_memory != (gate in self.late)}
+        places: dict[str, Rows] = {}
+        if is_in_memory:
+            places = {
+                name: writer.place_of_gate(self.code, gate) for gate, name in gates.items()
+            } | self._passed_places()
+        stored = {name: f"out{place}[m][half]" for place, name in enumerate({**dict.fromkeys(names), **places})}
+        writer.add(f"float {', '.join(f'out{place}[M][2][U]' for place in range(len(stored)))};")
+        with writer.vectors():
+            with writer.unrolled("u < U"):
+                found = writer.formulas(self.code, outputs, inputs)
+                for name, variable in stored.items():
+                    writer.add(f"{variable}[u] = {found[name]};")
+                if is_in_memory:
+                    self._keep_passed(found)
+            if not layout.sends_gates:
+                for gate, name in multiplied.items():
+                    column = f"own_unit + {gate * writer.share}"
+                    writer.store_shared(str(layout.gates.start), layout.gates.stride, column, stored[name])
+                self._store(places, stored)
+        if layout.sends_gates:  # where others wait, they come first
+            for gate, name in multiplied.items() if self.products or not is_in_memory else ():
+                start = f"{layout.gates.start + gate * self.gate_bytes} + {self._buffer(0)}"
+                writer.send(start, layout.gates.stride, writer.counter(layout), stored[name])
+            with writer.vectors():
+                self._store(places, stored)
+
+    def _store(self, places: Mapping[str, Rows], stored: Mapping[str, str]) -> None:
+        """Lines that store a row's results."""
+        for name, rows in places.items():
+            self.writer.store(rows, stored[name])
+
+    def _passed_places(self) -> dict[str, Rows]:
+        """Where gradients of what formulas take over as it is go, if not to registers."""
+        writer, kernel, code = self.writer, self.kernel, self.code
+        found: dict[str, Rows] = {}
+        for each in self.passed:
+            if each.source in kernel.wanted and not kept_as_passed(each, kernel.resident):
+                found[f"d {each.name}"] = writer.per_time("passed", (code.key, each.name), writer.width, 4)
+        if "d depth" in code.program.backward and code.depth_product.has_projection:
+            found["d depth"] = writer.per_time("dprojected", code.depth_product.edge, writer.width, 4)
+        return found
 
     def _keep_passed(self, found: Mapping[str, str]) -> None:
         """What has arrived is used; what the formulas pass back begins the gradients of what they took over."""
