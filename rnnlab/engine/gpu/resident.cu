@@ -114,7 +114,8 @@ DEVICE void keep_units(u32 to, int kept_stride, const char *from, int count, int
 
 // all threads ask for lines of memory to be brought nearer
 DEVICE void ask_ahead(const char *from, int bytes) {
-  for (int at = (blockIdx.x * THREADS + threadIdx.x) * 128; at < bytes; at += PROGRAMS * THREADS * 128)
+#pragma unroll 1
+  for (int at = (threadIdx.x * PROGRAMS + blockIdx.x) * 128; at < bytes; at += PROGRAMS * THREADS * 128)
     bring_nearer(from + at);
 }
 

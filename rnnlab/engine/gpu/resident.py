@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
-from rnnlab.engine.gpu.cuda_writer import TYPES, CudaWriter, Rows
+from rnnlab.engine.gpu.cuda_writer import SIZES, TYPES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import SMALLEST, Arithmetic, padded
@@ -324,7 +324,8 @@ class ResidentWriter(CudaWriter):
             f"  const int lane = thread % 32, top = warp % {warps.num_row_groups} * M * 16;\n"
             f"  const int first_column = warp / {warps.num_row_groups} * N * 8, first_unit = blockIdx.x * SHARE;\n"
             "  const int own_unit = first_column + lane % 4 * U, unit = first_unit + own_unit;\n"
-            "  auto row = [&](int m, int half) { return top + m * 16 + half * 8 + lane / 4; };\n"
+            "  const int own_row = top + lane / 4;\n"
+            "  auto row = [&](int m, int half) { return own_row + m * 16 + half * 8; };\n"
             "  auto is_live = [&](int m, int half) { return row(m, half) < num_live; };\n"
             "  bool is_relu = false;\n"
             "  int turn = 0;\n"  # how often the programs of a cluster have heard from one another
@@ -445,8 +446,9 @@ class ResidentWriter(CudaWriter):
             yield
 
     def _place(self, rows: Rows) -> str:
-        moved = f" + {rows.column}" if rows.column else ""
-        return f"{rows.pointer} + row(m, half) * {rows.width}{moved} + unit"
+        size = SIZES[rows.type]
+        own = f"{rows.start} + (own_row * {rows.row_bytes} + unit * {size}) + {rows.moment}"
+        return f"({rows.type} *)({own}) + ((m * 16 + half * 8) * {rows.width} + {rows.column})"
 
     def fetch(self, variable: str, rows: Rows) -> str:
         """Lines that ask for a thread's numbers; text of number `u` of one of its rows."""
@@ -463,8 +465,7 @@ class ResidentWriter(CudaWriter):
         """Lines that bring what the next step reads into the second-level cache, while this one computes."""
         with self.block(f"if ({is_there})"):
             for rows in places:
-                size = {"Half": 2, "float": 4}[rows.type] * rows.width
-                self.add(f"ask_ahead((const char *){rows.pointer}, num_live * {size});")
+                self.add(f"ask_ahead((const char *){rows.pointer}, num_live * {rows.row_bytes});")
 
     def store(self, rows: Rows, variable: str) -> None:
         """A line that stores a row's numbers."""

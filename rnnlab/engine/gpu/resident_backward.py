@@ -105,7 +105,7 @@ class _Backward:
         """Begin with the gradients of the final state."""
         writer = self.writer
         for number, part in enumerate(part for part in self.resident.kept if part in self.final):
-            rows = writer.rows("dfinal", part, "float", "member", self.width)
+            rows = writer.rows("dfinal", part, "float", "member", "0", self.width)
             text = writer.fetch(f"final{number}", rows)
             with writer.vectors(), writer.unrolled("u < U"):
                 writer.add(f"{self.gradient(part, 0)}{SUM} = {text};")
@@ -188,7 +188,7 @@ class _Backward:
         """Gradients of the states at a time before the first step."""
         writer = self.writer
         for part, depth in self.depths.items():
-            rows = writer.rows("dbefore", part, "float", f"(member * {depth} + {depth} + {time})", self.width)
+            rows = writer.rows("dbefore", part, "float", f"member * {depth} + {depth}", time, self.width)
             nodes = [code for code in self.resident.codes if code.key[0] == part[0]]
             exists = " || ".join(writer.exists(code, time) for code in nodes)
             with writer.block(f"if ({time} >= -{depth} && ({exists}))"), writer.vectors():

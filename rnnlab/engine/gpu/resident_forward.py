@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import TYPES
 from rnnlab.engine.gpu.formulas import names_read
-from rnnlab.engine.gpu.resident import SUM, Layout, ResidentWriter, taken_over
+from rnnlab.engine.gpu.resident import SUM, Layout, ResidentWriter, taken_over, warps_of
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.nodes import NodeCode, Part, Product
 
@@ -22,6 +22,8 @@ class _Forward:
         self.held = {part: f"held{number}" for number, part in enumerate(self.resident.held)}
         self.nodes = [_Node(self, number, code) for number, code in enumerate(self.resident.codes)]
         self.first = "0" if writer.step == 1 else "(T - 1)"
+        # biases stay in registers where a thread has few units; else they are read anew, from the first-level cache
+        self.keeps_biases = warps_of(self.width, writer.shape).unit_tiles == 1
 
     def write(self) -> KernelText:
         writer, layout = self.writer, self.layout
@@ -31,6 +33,8 @@ class _Forward:
             writer.keep(place, Argument("turned", name), products[name].num_gates, self.width)
         self._start_states()
         for node in self.nodes:
+            if self.keeps_biases:
+                node.load_biases(node.biases)
             node.start_given()
         self._bring_delayed("0", "0")
         writer.begin(layout)
@@ -103,6 +107,8 @@ class _Node:
         external = sorted({gate for product in code.external for _, gate in product.pairs})
         self.given = {gate: f"given{number}_{gate}" for gate in external}
         self.kept: dict[str, str] = {}  # what a second stage reads of the first
+        read = {name for outputs in self.outputs for name in names_read(outputs)}
+        self.biases = [gate for gate, name in enumerate(program.gates) if f"bias {name}" in read]
 
     # ----------------------------------------------------------------------------------------------- before the loop
 
@@ -155,7 +161,7 @@ class _Node:
     def _stage(self, stage: int) -> None:
         writer, code, fresh, outputs = self.writer, self.code, self.fresh[stage], self.outputs[stage]
         inputs = self._inputs(stage)
-        self._start_sums(fresh, names_read(outputs))
+        self._start_sums(fresh)
         for product in code.internal:
             self._multiply(product, stage)
         # the sums hold the biases already: these would take registers while the formulas run
@@ -215,17 +221,25 @@ class _Node:
                 inputs[name] = writer.fetch(f"in{len(inputs)}", writer.place_of(self.code, name))
         return inputs
 
-    def _start_sums(self, fresh: Sequence[int], read: Sequence[str]) -> None:
-        """Sums begin with the bias, and with what products from other components gave."""
+    def load_biases(self, gates: Sequence[int]) -> None:
+        """Lines that load the biases of gates."""
         writer, width = self.writer, self.writer.width
+        for gate in gates:
+            start = f"member * {self.code.num_gates * width} + {gate * width} + unit"
+            array = writer.array("bias", self.code.bias)
+            variable = f"bias{self.number}_{gate}"
+            writer.add(f"const Vector<float> {variable} = load_vector((const float *){array} + {start});")
+
+    def _start_sums(self, fresh: Sequence[int]) -> None:
+        """Sums begin with the bias, and with what products from other components gave."""
+        writer = self.writer
         writer.add(f"float sums[{len(fresh)}][M][N][4] = {{}};")
+        if not self.kernel.keeps_biases:
+            self.load_biases([gate for gate in fresh if gate in self.biases])
         for place, gate in enumerate(fresh):
             texts: list[str] = []
-            if f"bias {self.code.program.gates[gate]}" in read:
-                start = f"member * {self.code.num_gates * width} + {gate * width} + unit"
-                array = writer.array("bias", self.code.bias)
-                writer.add(f"const Vector<float> bias{gate} = load_vector((const float *){array} + {start});")
-                texts.append(f"bias{gate}.x[u]")
+            if gate in self.biases:
+                texts.append(f"bias{self.number}_{gate}.x[u]")
             if gate in self.given:
                 texts.append(f"number({self.given[gate]}[m][half], u)")
             if texts:
