@@ -110,6 +110,12 @@ class GpuProgram:
         return {part: padded(units) for part, units in self.state.items()}
 
     @cached_property
+    def most_row_bytes(self) -> int:
+        """Of what lies in memory for one sequence and time, at most."""
+        gates = [code.num_gates * padded(code.units) for code in self.codes.values()]
+        return 4 * max([*self.widths.values(), *gates])
+
+    @cached_property
     def tokens(self) -> frozenset[str]:
         """The inputs that are integers."""
         return token_inputs(self.architecture)

@@ -41,6 +41,10 @@ class Shape(NamedTuple):
     rows: int
     num_programs: int = 1
 
+    def num_in_all(self, members: int, batch: int) -> int:
+        """How many programs run so many members and sequences."""
+        return members * -(-batch // self.rows) * self.num_programs
+
 
 class Warps(NamedTuple):
     """How the warps of a program share its rows and units: each has some times 16 rows, and some tiles of 8 units."""
@@ -90,6 +94,16 @@ class Resident:
         self.width = padded(codes[0].units)
         self.products = [(code, product) for code in self.codes for product in code.internal]
         self.passed = [each for code in self.codes for each in passed_by(code) if self.is_internal(each.edge)]
+
+    @property
+    def most_gates(self) -> int:
+        """Of a node."""
+        return max(code.num_gates for code in self.codes)
+
+    @property
+    def num_numbers(self) -> int:
+        """Of all matrices, as often as they are multiplied."""
+        return sum(product.num_gates for _, product in self.products) * self.width**2
 
     def _before(self, code: NodeCode) -> list[NodeKey]:
         """Who runs before a node at the same time."""
@@ -258,7 +272,7 @@ class Layout:
             self.matrices = {name: self._place(share, count * width) for name, count in gates.items()}
         else:
             self.matrices = {name: self._place(width, count * share) for name, count in gates.items()}
-        most_gates = max(code.num_gates for code in resident.codes)
+        most_gates = resident.most_gates
         if self.sends_gates:  # others may be an exchange ahead, and late gates are still read after the next one
             self.num_buffers = 3 if any(code.program.late for code in resident.codes) else 2
             self.gates = self._place_of_tiles(self.num_buffers * rows, most_gates * width)
@@ -331,8 +345,7 @@ class ResidentWriter(CudaWriter):
             "  int turn = 0;\n"  # how often the programs of a cluster have heard from one another
         )
         # registers for two programs on a multiprocessor, where a node is small
-        num_gates = max(code.num_gates for code in self.resident.codes)
-        is_small = warps.num_warps <= (8 if num_gates == 1 else 4) and len(self.resident.codes) == 1
+        is_small = warps.num_warps <= (8 if self.resident.most_gates == 1 else 4) and len(self.resident.codes) == 1
         num_together = 2 if is_small and not self.is_cluster else 1
         return self.kernel("resident.cu", constants, f"THREADS, {num_together}", head, self.shape.num_programs)
 

@@ -261,7 +261,7 @@ class _Node:
             return
         if meanwhile:
             self._in_next(*meanwhile)
-        writer.hear(self.layout, str(len(gates) * self.layout.gates_bytes // self.most_gates))
+        writer.hear(self.layout, str(len(gates) * self.layout.gates_bytes // self.kernel.resident.most_gates))
 
     # ------------------------------------------------------------------------------------------- what a moment reads
 
@@ -398,11 +398,6 @@ class _Node:
         """Where gates lie that were sent so many exchanges ago."""
         count = self.layout.num_buffers
         return f"(turn + {count - ago}) % {count} * {self.layout.gates_bytes}"
-
-    @property
-    def most_gates(self) -> int:
-        """How many gates of a node there is room for."""
-        return max(code.num_gates for code in self.kernel.resident.codes)
 
     @property
     def gate_bytes(self) -> int:

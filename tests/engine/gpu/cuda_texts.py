@@ -80,7 +80,8 @@ def _spread(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> 
 def _resident(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> list[CudaText]:
     if not made.is_resident(number):
         return []
-    shapes = {made.shapes(number)[0], best_shape(made.shapes(number), *sizes, gpu.num_processors)}
+    found = made.shapes(number)
+    shapes = {found[0], best_shape(found, made.resident(number), sizes, gpu.num_processors)}
     passes = (None, gradients_of(made))
     return [_text_of(made.resident_kernel(number, shape, frozenset(), each, 0)) for shape in shapes for each in passes]
 

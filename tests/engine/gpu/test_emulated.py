@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rnnlab import Architecture, architecture
+from rnnlab import Architecture, ModelError, architecture
 from rnnlab.engine.gpu import choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.resident import Shape
@@ -58,7 +58,7 @@ def choose_shape(monkeypatch: pytest.MonkeyPatch) -> ChooseShape:
     def choose(num_programs: int) -> list[Shape]:
         used: list[Shape] = []
 
-        def best_shape(shapes: Sequence[Shape], *_: int) -> Shape:
+        def best_shape(shapes: Sequence[Shape], *_: object) -> Shape:
             found = [shape for shape in shapes if shape.num_programs == num_programs] or shapes
             used.append(found[-1])
             return used[-1]
@@ -111,7 +111,10 @@ def test_random_networks_continue_alike(network: Architecture, before: int, afte
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
-@pytest.mark.parametrize(("name", "num_programs"), [("sh:tanh", 4), ("sh:gru", 2), ("sh:lstm", 2), ("sh:ugrnn", 8)])
+@pytest.mark.parametrize(
+    ("name", "num_programs"),
+    [("sh:tanh", 4), ("sh:gru", 2), ("sh:lstm", 2), ("sh:ugrnn", 8), ("td:gru", 2), ("mongia-d:lstm", 2)],
+)
 def test_nodes_that_programs_share_agree(
     choose_shape: ChooseShape, name: str, num_programs: int, precision: str
 ) -> None:
@@ -156,6 +159,12 @@ def test_layers_that_read_the_future_agree(cell: str) -> None:
     check(both_directions(cell, units=5, read_out_delay=2))
 
 
+def test_a_batch_whose_addresses_are_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program.GpuProgram, "most_row_bytes", 2**30)
+    with pytest.raises(ModelError, match="2 sequences at once are too many for kernels of this width: give at most 1"):
+        check(architecture("sh:lstm", **SIZES, units=5), batch_size=2)
+
+
 @pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize("name", SPREAD)
 def test_spread_networks_agree(name: str, precision: str) -> None:
@@ -187,7 +196,9 @@ def test_a_broken_kernel_fails(break_kernels: BreakKernels, name: str, old: str,
         ("sh:lstm", "await_bytes(", "(void)("),  # what other programs have not sent yet
         ("sh:lstm", "turn / 2 % 2", "0"),  # what they sent two steps ago
         ("sh:gru", "turn % 2 * 8", "0"),  # one counter for two
-        ("sh:gru", "add_parts(dreset, shared", "add_parts(dreset, shared + 512"),  # those of another thread
+        ("sh:lstm", "add_parts(now0, shared", "add_parts(now0, shared + 512"),  # those of another thread
+        ("sh:gru", "unit / 8 * TILE,", "unit / 8 % 2 * TILE,"),  # in the place of other units
+        ("td:gru", "% 3 * ", "% 2 * "),  # late gates are overwritten by who is an exchange ahead
     ],
 )
 def test_a_broken_kernel_of_a_cluster_fails(
