@@ -55,19 +55,35 @@ def choose(
         ModelError: a network was to be spread that cannot be.
     """
     population = gpu_program(architecture, nonlinearity, precision, is_spread=False, has_outputs=has_outputs)
+    own = described(population, sizes, processors(device))
     if kernels == "population":
-        return Choice(population, "a program for each member, asked for")
+        return Choice(population, f"{own}, asked for")
     spread = gpu_program(architecture, nonlinearity, precision, is_spread=True, has_outputs=has_outputs)
     found = spread_reason(spread, sizes, device)
     if kernels == "spread" and isinstance(found, str):
         raise ModelError(f"the network cannot be spread over the GPU: {found}")
     if isinstance(found, str):
-        return Choice(population, f"a program for each member: {found}")
+        return Choice(population, f"{own}: {found}")
     alone, together = microseconds_alone(population, sizes, processors(device)), _SPREAD * found.microseconds
     if kernels == "auto" and alone is not None and alone <= together:
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
-        return Choice(population, f"a program for each member: {reason}")
+        return Choice(population, f"{own}: {reason}")
     return Choice(spread, str(found))
+
+
+def described(program: GpuProgram, sizes: tuple[int, int], processors: int) -> str:
+    """How members are cut up that have programs to themselves."""
+    components = enumerate(program.plan.components)
+    shapes = [
+        best_shape(program.shapes(number), program.resident(number), sizes, processors)
+        for number, component in components
+        if not component.is_hoisted and program.is_resident(number)
+    ]
+    if not shapes:
+        return "a program for each member"
+    rows, count = shapes[0]  # of the others in most cases too
+    programs = f"a cluster of {count} programs" if count > 1 else "a program"
+    return f"{programs} for each member and {rows} sequences, matrices in shared memory"
 
 
 def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: int) -> float | None:

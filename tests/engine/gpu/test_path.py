@@ -50,7 +50,7 @@ def test_gpu_path_refuses_float64() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_gpu_path_is_chosen_and_explained() -> None:
     assert "gpu: float32 on a GPU; precision bf16" in make(precision="bf16").cuda().explain()
-    assert "a program for each member, asked for" in make(path="gpu-population").cuda().explain()
+    assert "a program for each member and 16 sequences" in make(path="gpu-population").cuda().explain()
     assert "spread over multiprocessors: forward over" in make(path="gpu-spread").cuda().explain()
     assert "reference: no fast path for float64 on cuda yet" in make().cuda().double().explain()
 
@@ -147,6 +147,17 @@ def test_a_population_leaves_room_for_others_where_that_costs_little(choose_on_h
     one, twelve = (choose_on_h200(network, "spread", members, 50).reason for members in (1, 12))
     assert twelve.count("over 48, 64 units of 16 sequences") == 2  # not over 96, which is hardly faster
     assert one.count("over 16, 16 units of 16 sequences") == 2
+
+
+def test_reason_says_how_members_are_cut_up(choose_on_h200: Chosen) -> None:
+    network = architecture("sh:lstm", input_size=3, output_size=2, units=256)
+    one, many = (choose_on_h200(network, "auto", members, 64).reason for members in (1, 132))
+    assert one.startswith("a cluster of 8 programs for each member and 16 sequences, matrices in shared memory: about ")
+    assert many.startswith(
+        "a cluster of 4 programs for each member and 32 sequences, matrices in shared memory: it does"
+    )
+    small = choose_on_h200(NETWORK, "population", 3, 5).reason
+    assert small == "a program for each member and 16 sequences, matrices in shared memory, asked for"
 
 
 def test_reason_says_how_a_network_is_cut_up(choose_on_h200: Chosen) -> None:
