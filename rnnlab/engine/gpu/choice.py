@@ -6,9 +6,10 @@ from typing import NamedTuple
 import torch
 
 from rnnlab.architecture.architecture import Architecture
-from rnnlab.engine.gpu.launch import best_shape, processors
+from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.layout import SMALLEST, padded
 from rnnlab.engine.gpu.program import GpuProgram, is_interpreted
+from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import Product, choices
 from rnnlab.engine.plan import plan

@@ -1,7 +1,6 @@
 """Launching kernels, and the forward pass: one component after another."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
 from rnnlab.engine.gpu.program import CudaKernel, Kernel
 from rnnlab.engine.gpu.resident import Resident, Shape
+from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.nodes import NodeCode, Part, Product
 from rnnlab.errors import ModelError
 
@@ -123,12 +123,6 @@ def _launch(
         raise ModelError(f"{arrays.B} sequences at once are too many for kernels of this width: give at most {most}")
     numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step]
     kernel.function.launch(grid, kernel.num_threads, numbers, at_once=at_once)
-
-
-@lru_cache(maxsize=8)
-def processors(device: torch.device) -> int:
-    """How many multiprocessors a GPU has."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 def forward_arguments(arrays: GpuArrays) -> Callable[[Argument], Tensor]:
