@@ -139,9 +139,17 @@ class Resident:
         """What products read that is on the chip."""
         return list(dict.fromkeys(product.part for _, product in self.products if self.age(product.edge) <= 1))
 
+    @property
+    def is_heard_of(self) -> bool:
+        """Whether every node is multiplied with something here, so that programs of a cluster send its state.
+
+        Else one of them could be two steps ahead, and send to where another still reads.
+        """
+        return {code.key[0] for code in self.codes} == {name for name, _ in self.multiplied}
+
     @cached_property
     def delayed(self) -> list[tuple[NodeCode, Product]]:
-        """Products of what was computed longer ago."""
+        """Products of what was computed longer ago: in memory, where programs of a cluster do not see one another's."""
         return [(code, product) for code, product in self.products if self.age(product.edge) > 1]
 
     @cached_property
@@ -193,8 +201,8 @@ def shapes_of(
     resident = Resident(component, codes, period)
     if not _is_possible(resident, factors):
         return ()
-    # programs of a cluster do not see what the others wrote to memory
-    numbers = [1, *(number for number in CLUSTERS if number <= most_programs and not resident.delayed)]
+    can_share = not resident.delayed and resident.is_heard_of
+    numbers = [1, *(number for number in CLUSTERS if number <= most_programs and can_share)]
     # each has whole tiles of units, and as many as are multiplied at a time
     numbers = [number for number in numbers if number == 1 or resident.width % (number * SMALLEST) == 0]
     found = [Shape(rows, number) for number in numbers for rows in NUMBERS_OF_ROWS]

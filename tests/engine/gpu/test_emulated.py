@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rnnlab import Architecture, ModelError, architecture
+from rnnlab import Architecture, EdgeSpec, ModelError, NodeSpec, architecture
 from rnnlab.engine.gpu import choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.resident import Shape
@@ -121,6 +121,25 @@ def test_nodes_that_programs_share_agree(
     used = choose_shape(num_programs)
     check(architecture(name, **SIZES, units=16 * num_programs - 3), precision, population=1)
     assert used == [Shape(16, num_programs)] * 2
+
+
+def test_a_node_that_nobody_would_send_is_not_shared(choose_shape: ChooseShape) -> None:
+    """`b` is taken over as it is: without it programs would not hear of one another often enough."""
+    nodes = [
+        NodeSpec(name="x", kind="input", units=3),
+        NodeSpec(name="a", kind="hidden", units=32, cell="tanh"),
+        NodeSpec(name="b", kind="hidden", units=32, cell="tanh"),
+        NodeSpec(name="y", kind="output", units=2),
+    ]
+    pairs = [("x", "a", 0), ("a", "a", 1), ("a", "b", 1), ("b", "y", 0)]
+    edges = [EdgeSpec(source=(source, 0), target=(target, 0), delay=delay) for source, target, delay in pairs]
+    back = {"source": ("b", 0), "target": ("a", 0), "delay": 1}
+    shared = Architecture(nodes, [*edges, EdgeSpec(**back)])
+    alone = Architecture(nodes, [*edges, EdgeSpec(**back, transform="identity")])
+    for network, expected in ((shared, 2), (alone, 1)):
+        used = choose_shape(2)
+        check(network, num_steps=6)
+        assert {shape.num_programs for shape in used} == {expected}
 
 
 @pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (4, 1)])
