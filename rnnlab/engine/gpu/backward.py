@@ -32,7 +32,7 @@ class GpuBackward:
         self.dvalues: dict[Part, Tensor] = {}  # float32, made when the first gradient arrives
         self.final: dict[Part, Tensor] = {}  # of the final state, [P, 1, B, N], where a kernel begins with them
         self.before: dict[Part, Tensor] = {}  # of the last values before the sequence, [P, some, B, N]
-        self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas of spread nodes pass back, by their names
+        self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas pass back through memory, by their names
         self.dprojected: dict[EdgeSpec, Tensor] = {}
         self.fused = {
             product.edge for number in range(len(self.plan.components)) for _, product in self.program.readers(number)

@@ -1,4 +1,4 @@
-"""Which kernels run a model on the GPU: one program for each member's whole network, or a network spread over it."""
+"""Which kernels run a model on the GPU: programs or clusters for each member, or kernels spread over all of it."""
 
 from functools import lru_cache
 from typing import NamedTuple

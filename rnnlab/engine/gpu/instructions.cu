@@ -97,16 +97,6 @@ DEVICE void meet() {
 }
 
 // numbers that are stored in another's memory, whose counter hears of their bytes
-DEVICE void send(u32 to, const u32 (&x)[1], u32 counter) {
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "r"(x[0]),
-               "r"(counter)
-               : "memory");
-}
-DEVICE void send(u32 to, const u32 (&x)[2], u32 counter) {
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(to),
-               "r"(x[0]), "r"(x[1]), "r"(counter)
-               : "memory");
-}
 DEVICE void send(u32 to, const u32 (&x)[4], u32 counter) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
                    to),

@@ -12,7 +12,6 @@ from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
 from rnnlab.engine.gpu.program import CudaKernel, Kernel
 from rnnlab.engine.gpu.resident import Resident, Shape
-from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.nodes import NodeCode, Part, Product
 from rnnlab.errors import ModelError
 
@@ -44,7 +43,7 @@ def launch(
     if not len(moments):  # a short sequence may have no time at which these nodes exist
         return
     tensors = [moments if argument.kind == "moments" else find(argument) for argument in kernel.text.arguments]
-    rows = batch_tile(arrays.P, arrays.B, processors(arrays.device))
+    rows = batch_tile(arrays.P, arrays.B, arrays.processors)
     grid = (arrays.P, -(-arrays.B // rows))
     options = {"ROWS": rows, "num_warps": kernel.text.num_warps, "num_stages": kernel.text.num_stages}
     kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), **options)
@@ -61,7 +60,7 @@ def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], T
         arrays.program.shapes(number),
         arrays.program.resident(number),
         (arrays.P, arrays.B),
-        processors(arrays.device),
+        arrays.processors,
     )
     device = arrays.device.index or 0
     kernel = arrays.program.resident_kernel(number, shape, arrays.shared, gradients, device)
@@ -98,12 +97,12 @@ def best_shape(shapes: Sequence[Shape], resident: Resident, sizes: tuple[int, in
     ]
     if alone or together:
         return min([*alone[:1], *together], key=lambda shape: (shape.rows, -shape.num_programs))
-    return next((shape for shape in shapes if shape.rows <= most), shapes[0])
+    return next(shape for shape in shapes if shape.rows <= most)
 
 
 def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
     """Run the kernel of a spread component."""
-    tilings = arrays.program.tilings(number, (arrays.P, arrays.B), processors(arrays.device))
+    tilings = arrays.program.tilings(number, (arrays.P, arrays.B), arrays.processors)
     assert not isinstance(tilings, str), tilings  # the model has asked
     tiling = tilings[gradients is not None]
     device = arrays.device.index or 0

@@ -75,7 +75,7 @@ class GpuProgram:
         plan: what runs.
         choices: for each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1].
         precision: how products are multiplied: `float32`, `tf32` or `bf16`.
-        is_spread: whether each component is spread over the GPU; otherwise one program runs a member's whole network.
+        is_spread: whether each component is spread over the GPU; otherwise members have programs of their own.
         has_outputs: whether outputs are computed; otherwise only states are (`read_out.py`).
     """
 
@@ -94,7 +94,7 @@ class GpuProgram:
         self.outputs = output_names(self.architecture) if has_outputs else ()
         self.codes = node_codes(plan, choices, has_outputs=has_outputs)
         self._kernels: dict[Any, Any] = {}
-        self._shapes: dict[int, tuple[Shape, ...]] = {}
+        self._kept: dict[Any, Any] = {}  # of resident components, which are asked for in every step
         self._tilings: dict[Any, tuple[Tiling, Tiling] | str] = {}
         self._moments: dict[Any, Tensor] = {}  # small, and kept: recorded CUDA graphs may read them
         self._is_relu: dict[Any, Tensor] = {}
@@ -155,11 +155,12 @@ class GpuProgram:
         component = self.plan.components[number]
         if component.is_hoisted or self.is_spread or is_interpreted() or not runs_cuda():
             return ()
-        if number not in self._shapes:
+        key = ("shapes", number, shared_memory(), cluster_size())
+        if key not in self._kept:
             codes, factors = self.codes_of(component), [part for part in self.state if self._is_factor(part)]
-            period, most = self.architecture.period, shared_memory()
-            self._shapes[number] = shapes_of(component, codes, period, self.arithmetic, factors, most, cluster_size())
-        return self._shapes[number]
+            arguments = (component, codes, self.architecture.period, self.arithmetic, factors)
+            self._kept[key] = shapes_of(*arguments, shared_memory(), cluster_size())
+        return self._kept[key]
 
     def _is_factor(self, part: Part) -> bool:
         """Whether a part lies in memory as products take it."""
@@ -178,8 +179,11 @@ class GpuProgram:
 
     def resident(self, number: int) -> Resident:
         """A resident component by its number."""
-        component = self.plan.components[number]
-        return Resident(component, self.codes_of(component), self.architecture.period)
+        key = ("resident", number)
+        if key not in self._kept:
+            component = self.plan.components[number]
+            self._kept[key] = Resident(component, self.codes_of(component), self.architecture.period)
+        return self._kept[key]
 
     def resident_kernel(
         self,
@@ -291,6 +295,12 @@ class GpuProgram:
         """Narrow read-outs of a resident component: the gradients that they send back are multiplied in its kernel."""
         if not self.is_resident(number):
             return ()
+        key = ("readers", number, shared_memory(), cluster_size())
+        if key not in self._kept:
+            self._kept[key] = self._readers(number)
+        return self._kept[key]
+
+    def _readers(self, number: int) -> tuple[Reader, ...]:
         found: list[Reader] = []
         for code in (code for each in self.plan.components if each.is_hoisted for code in self.codes_of(each)):
             for node in self.codes_of(self.plan.components[number]):

@@ -1,5 +1,5 @@
-// What kernels of a resident node share: one program holds one node of one member for ROWS sequences, or PROGRAMS of a
-// cluster share it, SHARE units each.
+// What kernels of resident nodes share: one program holds the nodes of one member's component for ROWS sequences, or
+// PROGRAMS of a cluster share them, SHARE units of each.
 //
 // Matrices stay in shared memory. Warps form a grid: each has M times 16 rows and 8 * N units. Its threads keep states and
 // gradients where the matrix units leave sums: thread `lane` has rows lane / 4 and 8 more of each 16, and of each tile of
@@ -146,7 +146,8 @@ template <bool IS_TILED> DEVICE void load_right(u32 (&b)[4], u32 from) {
 }
 
 // G gates, M times 16 rows, N tiles: `sums` += rows of `left` times columns of `right`, so many bytes deep. Rows may lie
-// as tiles. Where there are few sums, there are two of each: or every product would wait for the one before.
+// as tiles. Where there are few sums, there are two of each: or every product would wait for the one before. (Of float32
+// numbers each product is a sum of its own already.)
 template <int G, bool IS_TILED, int M, int N>
 DEVICE void multiply_all(float (&sums)[G][M][N][4], u32 left, int left_stride, u32 right, int right_stride,
                          int gate_bytes, int depth) {

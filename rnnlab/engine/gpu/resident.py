@@ -140,10 +140,10 @@ class Resident:
         return list(dict.fromkeys(product.part for _, product in self.products if self.age(product.edge) <= 1))
 
     @property
-    def is_heard_of(self) -> bool:
+    def every_node_is_sent(self) -> bool:
         """Whether every node is multiplied with something here, so that programs of a cluster send its state.
 
-        Else one of them could be two steps ahead, and send to where another still reads.
+        Else one of them could be a step ahead, and send to where another still reads.
         """
         return {code.key[0] for code in self.codes} == {name for name, _ in self.multiplied}
 
@@ -201,7 +201,7 @@ def shapes_of(
     resident = Resident(component, codes, period)
     if not _is_possible(resident, factors):
         return ()
-    can_share = not resident.delayed and resident.is_heard_of
+    can_share = not resident.delayed and resident.every_node_is_sent
     numbers = [1, *(number for number in CLUSTERS if number <= most_programs and can_share)]
     # each has whole tiles of units, and as many as are multiplied at a time
     numbers = [number for number in numbers if number == 1 or resident.width % (number * SMALLEST) == 0]
@@ -379,7 +379,11 @@ class ResidentWriter(CudaWriter):
         return f"address_of(shared) + {layout.counters} + turn % 2 * 8"
 
     def hear(self, layout: Layout, num_bytes: str) -> None:
-        """Lines that wait until so many bytes have come from the programs of a cluster."""
+        """Lines that wait until so many bytes have come from the programs of a cluster.
+
+        All of a program's warps send in every exchange, and none before it has read what came in the last but one: so
+        whoever has heard of an exchange may send to where the last but one came.
+        """
         counter = self.counter(layout)
         self.add(f"expect({counter}, {num_bytes});", f"await_bytes({counter}, turn / 2 % 2);", "++turn;")
 

@@ -1,7 +1,9 @@
 """The backward kernel of nodes whose matrices, and the gradients of whose last states, stay on the chip.
 
 A node computes the gradients of its gates, which go to memory and to shared memory; products with its matrices take
-them from there to the gradients of the states that it read, in registers.
+them from there to the gradients of the states that it read, in registers. Those of states of longer ago are multiplied
+when their time comes, with gates that are read back from memory. In a cluster either the gradients of gates are sent to
+all programs, or the products of each program's own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +58,7 @@ class _Backward:
         warps, codes = warps_of(self.width, writer.shape), self.resident.codes
         self.is_ahead = writer.is_cluster and warps.row_tiles * warps.unit_tiles * len(codes) <= MOST_AHEAD
         self.nodes = [_Node(self, number, code) for number, code in enumerate(codes)]
-        self.late = [each for each in self.resident.passed if self.resident.age(each.edge) > 1]
+        self.passed_later = [each for each in self.resident.passed if self.resident.age(each.edge) > 1]
         # how many values before the sequence were read; where time runs backward, it is zeros after it
         parts = self.resident.kept if writer.step == 1 else []
         self.depths = {part: writer.plan.histories[part] for part in parts if writer.plan.histories.get(part)}
@@ -135,7 +137,7 @@ class _Backward:
                 writer.bring(self.layout.delayed[product.edge], writer.gates_of(code, f"(time + {delay - 1})"))
         if self.layout.delayed:
             writer.add("end_group();")
-        for number, each in enumerate(self.late):
+        for number, each in enumerate(self.passed_later):
             delay = each.edge.delay
             name = (each.reader.key, each.name)
             rows = writer.per_time("passed", name, self.width, 4, f"(time + {delay - 1})")
@@ -153,7 +155,7 @@ class _Backward:
             with writer.block(f"if ({self._is_later(code, product.edge.delay)})"):
                 target = f"(float (&)[1][M][N][4]){self.gradient(product.part, 0)}"
                 self.multiply(target, product.pairs, place, matrix)
-        for number, each in enumerate(self.late):
+        for number, each in enumerate(self.passed_later):
             with writer.vectors(), writer.unrolled("u < U"):
                 writer.add(f"{self.gradient(each.source, 0)}{SUM} += number(late{number}[m][half], u);")
         if self.layout.delayed:
@@ -175,7 +177,7 @@ class _Backward:
         """Gradients of the states before the first step."""
         writer = self.writer
         self._store_before("-1")
-        if not self.layout.delayed and not self.late:
+        if not self.layout.delayed and not self.passed_later:
             return
         with writer.block(f"for (int time = -1; time > -{max(self.depths.values())}; --time)"):
             self._bring_delayed()
@@ -250,7 +252,7 @@ class _Node:
                 self._multiply(self.kernel.gradient(product.part, age), product.name, product.pairs, is_last=is_last)
         if not (self.products and writer.is_cluster):  # where it is done while others are waited for
             self._in_next(self._read_out)
-        if self.products and not writer.is_cluster:
+        if (self.products or self.late) and not writer.is_cluster:
             writer.add("__syncthreads();")
 
     def _sent(self, gates: Sequence[int], *meanwhile: Callable[["_Read"], None]) -> None:

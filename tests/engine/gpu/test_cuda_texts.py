@@ -59,6 +59,21 @@ def test_resident_kernels_compile(label: str, gpu: str, precision: str) -> None:
     compile_all(cuda_texts(SPREAD[label], precision, GPUS[gpu], is_spread=False), gpu)
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("name", "sends_gates"), [("sh:tanh", True), ("sh:lstm", False), ("td:gru", True)])
+@pytest.mark.parametrize(("units", "num_programs"), [(64, 2), (128, 4), (128, 8)])
+def test_kernels_of_clusters_compile(
+    name: str, sends_gates: bool, units: int, num_programs: int, precision: str
+) -> None:
+    made = gpu_program(architecture(name, input_size=3, output_size=2, units=units), None, precision, is_spread=False)
+    (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
+    for gradients in (None, gradients_of(made)):
+        text = made.resident_text(number, Shape(16, num_programs), frozenset(), gradients)
+        assert f"__cluster_dims__({num_programs}, 1, 1)" in text.source
+        assert ("send_parts(address" in text.source) is (gradients is not None and not sends_gates)
+        assert machine_code(text.source, "sm_90").startswith(b"\x7fELF")
+
+
 def test_only_a_layer_that_reads_the_past_has_gradients_of_what_came_before() -> None:
     made = gpu_program(both_directions("tanh", units=20, read_out_delay=2), None, "tf32", is_spread=False)
     found: dict[bool, list[str]] = {}

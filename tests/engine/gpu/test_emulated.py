@@ -9,8 +9,8 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rnnlab import Architecture, EdgeSpec, ModelError, NodeSpec, architecture
-from rnnlab.engine.gpu import choice, launch, program
+from rnnlab import CELLS, Architecture, Cell, EdgeSpec, ModelError, NodeSpec, architecture, sigmoid, tanh
+from rnnlab.engine.gpu import arrays, choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.resident import Shape
 from tests.engine.comparison import DifferenceError
@@ -42,7 +42,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # or a model on the CPU would take the CPU's path
     for module in (program, choice):
         monkeypatch.setattr(module, "is_interpreted", lambda: False)
-    for module in (launch, choice):
+    for module in (arrays, choice):
         monkeypatch.setattr(module, "processors", lambda _: PROCESSORS)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
     monkeypatch.setattr(program, "CudaFunction", EmulatedFunction)
@@ -82,9 +82,11 @@ def check(network: Architecture, precision: str = "float32", path: str = "gpu-po
 @pytest.mark.parametrize(("number", "label"), list(enumerate(IN_TURN)), ids=IN_TURN)
 def test_every_graph_agrees(choose_shape: ChooseShape, number: int, label: str) -> None:
     """With one cell each; half of them shared by two programs, where they can be."""
-    choose_shape(1 + number % 2)
+    used = choose_shape(1 + number % 2)
     assert are_resident(NETWORKS[label])
     check(NETWORKS[label], **numbers_in_turn(number, (1, 2, 5, 7)))
+    are_delayed = label.startswith(("skip", "narx", "clockwork", "hierarchical", "special", "section45"))
+    assert {shape.num_programs for shape in used} == {1 + number % 2} or are_delayed
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
@@ -144,8 +146,9 @@ def test_a_node_that_nobody_would_send_is_not_shared(choose_shape: ChooseShape) 
 
 @pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (4, 1)])
 def test_sequences_of_shared_nodes_continue(choose_shape: ChooseShape, steps_before: int, num_steps: int) -> None:
-    choose_shape(2)
+    used = choose_shape(2)
     check(architecture("sh:lstm", **SIZES, units=30), num_steps=num_steps, steps_before=steps_before, population=1)
+    assert set(used) == {Shape(16, 2)}
 
 
 @pytest.mark.parametrize("num_steps", [1, 2, 3, 11])
@@ -158,6 +161,30 @@ def test_sequences_shorter_and_longer_than_a_delay_agree(name: str, num_steps: i
 @pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (4, 1), (12, 3)])
 def test_continued_sequences_agree(name: str, steps_before: int, num_steps: int) -> None:
     check(architecture(name, **SIZES, units=5), num_steps=num_steps, steps_before=steps_before)
+
+
+def test_gates_that_only_a_second_product_reads_are_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other product of such a node makes its warps wait for one another."""
+    cell = Cell(
+        "late",
+        gates=("c", "u"),
+        update=lambda gates, carried: {"h": tanh(gates.c)},
+        reset=lambda gates, carried: sigmoid(gates.u) * carried.h,
+        reset_gates=("c",),
+        other_gates=("u",),
+    )
+    monkeypatch.setitem(CELLS, "late", cell)
+    check(architecture("sh", "late", **SIZES, units=40), num_steps=7, population=1, batch_size=19)
+
+
+@pytest.mark.parametrize(("rows", "num_programs"), [(32, 2), (64, 2), (64, 4)])
+@pytest.mark.parametrize("name", ["sh:tanh", "td:gru", "sh:lstm"])
+def test_programs_of_more_sequences_share_nodes_too(
+    monkeypatch: pytest.MonkeyPatch, name: str, rows: int, num_programs: int
+) -> None:
+    shape = Shape(rows, num_programs)
+    monkeypatch.setattr(launch, "best_shape", lambda *_: shape)
+    check(architecture(name, **SIZES, units=60), "bf16", population=1, batch_size=67)
 
 
 def test_many_sequences_take_several_programs() -> None:
@@ -223,8 +250,9 @@ def test_a_broken_kernel_fails(break_kernels: BreakKernels, name: str, old: str,
 def test_a_broken_kernel_of_a_cluster_fails(
     break_kernels: BreakKernels, choose_shape: ChooseShape, name: str, old: str, new: str
 ) -> None:
-    choose_shape(2)
+    used = choose_shape(2)
     changed = break_kernels(old, new)
     with pytest.raises((DifferenceError, EmulationError)):
         check(architecture(name, **SIZES, units=30), num_steps=7, population=1)
     assert changed
+    assert set(used) == {Shape(16, 2)}
