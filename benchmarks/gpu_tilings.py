@@ -17,8 +17,8 @@ from torch.profiler import ProfilerActivity, profile
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rnnlab import architecture
-from rnnlab.engine.gpu.launch import processors
 from rnnlab.engine.gpu.program import GpuProgram, shared_memory
+from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.model import Model
 
 STEPS, INPUTS, OUTPUTS = 180, 27, 16

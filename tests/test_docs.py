@@ -105,6 +105,25 @@ def test_training_speed_in_the_readme_is_the_measured_one() -> None:
     assert f"Populations of 16 are {spread('jax.vmap of lax.scan')} `jax.vmap`" in readme
 
 
+def test_readme_states_the_recorded_speed_on_a_gpu() -> None:
+    results = json.loads((ROOT / "benchmarks" / "results" / "gpu-h200.json").read_text())
+    readme = " ".join((ROOT / "README.md").read_text().split())
+
+    def ratios(part: str, peer: str, **of: str) -> list[float]:
+        rows = [row for row in results[part] if row.get("peer") == peer and "times_faster" in row]
+        return [row["times_faster"] for row in rows if all(row[key].startswith(value) for key, value in of.items())]
+
+    layers, loops, scans = ratios("single", "cudnn", network="sh:"), *(ratios("single", peer) for peer in _BY_HAND)
+    assert f"one layer is {min(layers):.1f} to {max(layers):.1f} times as fast" in readme
+    assert f"{min(loops):.1f} to {max(loops):.1f} times as fast as a loop recorded as a CUDA graph" in readme
+    assert f"{min(scans):.1f} to {max(scans):.1f} times as `jax.jit` of an unrolled `lax.scan`" in readme
+    members = ratios("populations", "cudnn", precision="bf16")
+    assert f"are {min(members):.0f} to {max(members):.0f} times as fast as cuDNN one after another" in readme
+
+
+_BY_HAND = ("loop as a CUDA graph", "jax")
+
+
 def test_recorded_speed_meets_its_goals() -> None:
     results = json.loads((ROOT / "benchmarks" / "results" / "measures.json").read_text())
     assert results["times_faster_than_digraphx"] >= 20

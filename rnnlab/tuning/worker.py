@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from rnnlab.engine.gpu.sharing import share_of_gpu
 from rnnlab.errors import TuningError
 from rnnlab.training.events import Event, Started
 from rnnlab.training.loop import training
@@ -193,14 +194,20 @@ class Worker:
     @property
     def _room(self) -> float:
         """The share of the device that nothing runs on."""
-        return 1.0 - sum(len(each.lot.points) / self._capacities[each.lot.arm] for each in self._running)
+        return 1.0 - sum(self._used())
+
+    def _used(self) -> list[float]:
+        """The share of the device that each lot in training fills."""
+        return [len(each.lot.points) / self._capacities[each.lot.arm] for each in self._running]
 
     def _train_until_one_ends(self) -> None:
         """A step of each lot in turn; on a GPU their steps overlap."""
         ended: _Running | None = None
+        used = self._used()
+        shares = [part / sum(used) for part in used]
         while ended is None:
-            for each in self._running:
-                with each.stream:
+            for each, share in zip(self._running, shares, strict=True):
+                with each.stream, share_of_gpu(share):
                     if next(each.steps, _ENDED) is _ENDED:
                         ended = each
                         break

@@ -87,6 +87,7 @@ def test_resumed_run_is_close(tmp_path) -> None:
         assert ours == pytest.approx(theirs, rel=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")  # a prototype, it says
 def test_a_replayed_step_does_not_wait_for_the_device() -> None:
     problem = adding()
     calls: list[int] = []

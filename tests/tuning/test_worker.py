@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rnnlab import CheckpointError, Hyperparameters, TrainingError, TuningError, evaluate, task, train
+from rnnlab.engine.gpu import sharing
 from rnnlab.training.events import Finished, Saved, Stepped
 from rnnlab.tuning import worker
 from rnnlab.tuning.dimensions import Category, Float
@@ -300,6 +301,25 @@ def test_lots_that_leave_room_run_side_by_side(store: Store, tmp_path: Path, mon
     assert_same_trials(together, alone)
     claimed = [event.arm for event in events if isinstance(event, LotClaimed)]
     assert (claimed, _most_at_once(events)) == (["one", "two", "three", "four"], 3)
+
+
+def test_lots_side_by_side_share_the_multiprocessors(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them fills twice as much of the device; when it has ended, the other has all of it."""
+    seen: dict[str, list[int]] = {"one": [], "two": []}
+
+    def look(event: TuningEvent) -> None:
+        if isinstance(event, Trained):
+            seen[event.arm].append(sharing.processors(torch.device("cpu")))
+
+    monkeypatch.setattr(sharing, "_all_processors", lambda device: 60)
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: {"one": 6, "two": 12}[arm.name])
+    arms = [arm("one", num_trials=2, num_steps=20), arm("two", num_trials=2, num_steps=40)]
+    store.add_study(STUDY, arms)
+    assert work(store, STUDY, arms, Work(population=6, report=look, report_every=1))
+    assert set(seen["one"]) == {40}
+    assert set(seen["two"]) == {20, 60}
+    assert sharing.processors(torch.device("cpu")) == 60
 
 
 def test_small_populations_leave_room_whatever_the_arm_has_left(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.layout import high_part, padded
 from rnnlab.engine.gpu.program import GpuProgram
+from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.nodes import NodeCode, Part, Product
 from rnnlab.graph.elements import NodeKey
 
@@ -33,6 +34,8 @@ class GpuArrays:
         self.parameters, self.inputs, self.state, self.first_step = parameters, inputs, state, first_step
         self.P, self.T, self.B = next(iter(inputs.values())).shape[:3]
         self.device = next(iter(parameters.values())).device
+        # asked here and not in the backward pass, which has a thread of its own that knows of no share
+        self.processors = processors(self.device)
         # one input for all members is held once, unless what came before it differs between them
         self.shared = frozenset(
             name for name, value in inputs.items() if self.P > 1 and value.stride(0) == 0 and state is None

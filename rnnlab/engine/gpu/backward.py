@@ -14,7 +14,6 @@ from rnnlab.engine.gpu.hoisted import functions, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
-from rnnlab.engine.gpu.resident_backward import kept_parts
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
@@ -33,7 +32,7 @@ class GpuBackward:
         self.dvalues: dict[Part, Tensor] = {}  # float32, made when the first gradient arrives
         self.final: dict[Part, Tensor] = {}  # of the final state, [P, 1, B, N], where a kernel begins with them
         self.before: dict[Part, Tensor] = {}  # of the last values before the sequence, [P, some, B, N]
-        self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas of spread nodes pass back, by their names
+        self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas pass back through memory, by their names
         self.dprojected: dict[EdgeSpec, Tensor] = {}
         self.fused = {
             product.edge for number in range(len(self.plan.components)) for _, product in self.program.readers(number)
@@ -160,8 +159,7 @@ class GpuBackward:
         component = self.plan.components[number]
         if component.is_hoisted or component.is_backward or not self.program.is_resident(number):
             return False
-        (code,) = self.program.codes_of(component)
-        return part[1] in kept_parts(code)
+        return self.program.architecture.period == 1 and part in self.program.resident(number).kept
 
     def _gradient_at(self, part: Part, delay: int, key: NodeKey) -> Tensor:
         return self.arrays.read(self._gradient(part), part, delay, key)
@@ -178,12 +176,10 @@ class GpuBackward:
                     return self._gradient(of)
                 case "dprojected":
                     return self.dprojected[of]
-                case "dbefore" if self.program.is_spread:
-                    shape = (arrays.P, self.plan.histories[of], arrays.B, self.program.widths[of])
-                    self.before[of] = torch.zeros(shape, device=arrays.device)  # nobody writes where no node exists
-                    return self.before[of]
                 case "dbefore":
-                    self.before[of] = torch.empty(arrays.P, 1, arrays.B, self.program.widths[of], device=arrays.device)
+                    if of not in self.before:  # nodes of one name may be in several components
+                        shape = (arrays.P, self.plan.histories[of], arrays.B, self.program.widths[of])
+                        self.before[of] = torch.zeros(shape, device=arrays.device)  # some times nobody writes
                     return self.before[of]
                 case "dfinal":
                     return self.final[of]
@@ -335,13 +331,17 @@ def _every(code: NodeCode) -> Pairs:
 
 
 def _token_gradients(tokens: Tensor, change: Tensor, rows: int) -> Tensor:
-    """The sum of the changes of each token, a row for each; -1 is no token."""
-    members = torch.arange(tokens.shape[0], device=tokens.device)[:, None, None]
-    places = (members * rows + tokens.clamp(min=0)).flatten()
-    change = change.float() * (tokens >= 0)[..., None]
-    found = torch.zeros(tokens.shape[0] * rows, change.shape[3], device=change.device)
-    found.index_add_(0, places, change.flatten(0, 2))
-    return found.view(tokens.shape[0], rows, -1)
+    """The sum of the changes of each token, a row for each; -1 is no token.
+
+    As `nn.Embedding` adds them up: in the same order every time, which `index_add_` on a GPU does not.
+    """
+    members = tokens.shape[0]
+    firsts = rows * torch.arange(members, device=tokens.device)[:, None, None]
+    nowhere = members * rows
+    places = torch.where(tokens >= 0, firsts + tokens, nowhere).flatten()
+    changes = change.float().flatten(0, 2)
+    found = torch.ops.aten.embedding_dense_backward(changes, places, nowhere + 1, nowhere, False)
+    return found[:nowhere].view(members, rows, -1)
 
 
 def _accumulate(gradients: dict[str, Tensor], name: str, gradient: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Which kernels run a model on the GPU: one program for each member's whole network, or a network spread over it."""
+"""Which kernels run a model on the GPU: programs or clusters for each member, or kernels spread over all of it."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -6,20 +6,22 @@ from typing import NamedTuple
 import torch
 
 from rnnlab.architecture.architecture import Architecture
-from rnnlab.engine.gpu.launch import processors
-from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.launch import best_shape
+from rnnlab.engine.gpu.layout import SMALLEST, padded
 from rnnlab.engine.gpu.program import GpuProgram, is_interpreted
+from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import Product, choices
 from rnnlab.engine.plan import plan
 from rnnlab.errors import ModelError
 
-# Microseconds that a program which runs a network alone takes for a moment of a component, forward and backward; and
-# for 10,000 numbers of its matrices, on the chip or read anew. Fitted to ten timings on an H200 in bf16, 60 to 128
-# units and up to 40 members, within 10 in 100 on average (benchmarks/results/gpu-lots-h200.json); 132 LSTMs with skips,
-# which memory holds up, took two and a half times as long. They are of whole training steps, which take spread networks
-# of such widths 1.2 to 1.7 times as long as the cost model of `spread.py` says of their kernels.
-_COMPONENT, _ON_CHIP, _READ, _WHOLE_STEP = 1.3, 0.67, 2.7, 1.3
+# Microseconds that programs of 16 sequences take for a moment of a component, forward and backward: for its first node,
+# each further one or second stage, and 10,000 numbers of a program's matrices, on the chip or read anew. Those of
+# `spread.py` are multiplied, for spread networks of such widths take longer than it says. Fitted to timings on an H200
+# (benchmarks/results/gpu-shapes-h200.json).
+_FIRST = {"bf16": 1.3, "tf32": 2.6, "float32": 3.2}
+_ON_CHIP = {"bf16": 0.8, "tf32": 1.15, "float32": 2.0}
+_FURTHER, _READ, _SPREAD = 0.8, 2.7, 1.25
 
 
 class Choice(NamedTuple):
@@ -54,34 +56,65 @@ def choose(
         ModelError: a network was to be spread that cannot be.
     """
     population = gpu_program(architecture, nonlinearity, precision, is_spread=False, has_outputs=has_outputs)
+    own = described(population, sizes, processors(device))
     if kernels == "population":
-        return Choice(population, "a program for each member, asked for")
+        return Choice(population, f"{own}, asked for")
     spread = gpu_program(architecture, nonlinearity, precision, is_spread=True, has_outputs=has_outputs)
     found = spread_reason(spread, sizes, device)
     if kernels == "spread" and isinstance(found, str):
         raise ModelError(f"the network cannot be spread over the GPU: {found}")
     if isinstance(found, str):
-        return Choice(population, f"a program for each member: {found}")
-    alone, together = microseconds_alone(population), _WHOLE_STEP * found.microseconds
+        return Choice(population, f"{own}: {found}")
+    alone, together = microseconds_alone(population, sizes, processors(device)), _SPREAD * found.microseconds
     if kernels == "auto" and alone is not None and alone <= together:
-        reason = f"about {alone:.1f} us a slot and back, and {together:.1f} if it were spread"
-        return Choice(population, f"a program for each member: {reason}")
+        reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
+        return Choice(population, f"{own}: {reason}")
     return Choice(spread, str(found))
 
 
-def microseconds_alone(program: GpuProgram) -> float | None:
-    """What a moment takes where each member has a program to itself, both passes; None where nobody measured it."""
-    if program.precision != "bf16":
-        return None
+def described(program: GpuProgram, sizes: tuple[int, int], processors: int) -> str:
+    """How members are cut up that have programs to themselves."""
+    components = enumerate(program.plan.components)
+    shapes = [
+        best_shape(program.shapes(number), program.resident(number), sizes, processors)
+        for number, component in components
+        if not component.is_hoisted and program.is_resident(number)
+    ]
+    if not shapes:
+        return "a program for each member"
+    rows, count = shapes[0]  # of the others in most cases too
+    programs = f"a cluster of {count} programs" if count > 1 else "a program"
+    return f"{programs} for each member and {rows} sequences, matrices in shared memory"
+
+
+def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: int) -> float | None:
+    """What a moment takes where members have programs to themselves, both passes; None where nobody measured it."""
     found = 0.0
     for number, component in enumerate(program.plan.components):
-        if not component.is_hoisted:
-            products = [product for code in program.codes_of(component) for product in code.internal]
-            if any(product.reset_pairs for product in products):
-                return None
-            size = sum(_size(program, product) for product in products)
-            found += _COMPONENT + size / 10_000 * (_ON_CHIP if program.is_resident(number) else _READ)
+        if component.is_hoisted:
+            continue
+        codes = program.codes_of(component)
+        if program.is_resident(number):
+            found += _resident_microseconds(program, number, sizes, processors)
+        elif program.precision == "bf16" and not any(
+            product.reset_pairs for code in codes for product in code.internal
+        ):
+            size = sum(_size(program, product) for code in codes for product in code.internal)
+            found += _FIRST["bf16"] + size / 10_000 * _READ
+        else:
+            return None
     return found
+
+
+def _resident_microseconds(program: GpuProgram, number: int, sizes: tuple[int, int], processors: int) -> float:
+    """Of the times of a period each node has one."""
+    resident = program.resident(number)
+    shape = best_shape(program.shapes(number), resident, sizes, processors)
+    num_stages = sum(1 + (code.program.early is not None) for code in resident.codes)
+    numbers = resident.num_numbers / resident.period / shape.num_programs * shape.rows / SMALLEST
+    once = _FIRST[program.precision] + _FURTHER * (num_stages / resident.period - 1)
+    once += numbers / 10_000 * _ON_CHIP[program.precision]
+    return once * max(1.0, shape.num_in_all(*sizes) / processors)
 
 
 def _size(program: GpuProgram, product: Product) -> int:

@@ -1,6 +1,7 @@
 """Text of kernels in CUDA C++: lines, arrays they are given, and where things lie in those.
 
-Names in the text: `member`, `T`, `B`; `first_row` and `num_live`, the program's sequences; `time`, the moment at hand.
+Names in the text: `member`, `T`, `B` and `num_rows`, which is the same in fewer bits; `first_row` and `num_live`, the
+program's sequences; `time`, the moment at hand.
 """
 
 from collections.abc import Generator, Mapping
@@ -14,15 +15,35 @@ from rnnlab.engine.nodes import NodeCode, Part
 from rnnlab.engine.plan import Plan
 
 TYPES = {2: "Half", 4: "float"}
+SIZES = {name: size for size, name in TYPES.items()}
 
 
 class Rows(NamedTuple):
-    """Where a row of numbers for each sequence lies: text of the pointer to the first, their type, numbers of a row."""
+    """Where a row of numbers for each sequence lies.
 
-    pointer: str
+    Args:
+        start: text of the address of the first row at time 0, which no loop over time need compute again.
+        moment: text of how many bytes lead from there to the time at hand.
+        type: of the numbers.
+        width: how many a row has.
+        column: where in the row the node's own begin.
+    """
+
+    start: str
+    moment: str
     type: str
     width: int
-    column: int = 0  # where in the row the node's own numbers begin
+    column: int = 0
+
+    @property
+    def row_bytes(self) -> int:
+        """From a row to the next."""
+        return self.width * SIZES[self.type]
+
+    @property
+    def pointer(self) -> str:
+        """Text of the pointer to the first row."""
+        return f"(({self.type} *)({self.start} + {self.moment}))"
 
 
 class CudaWriter:
@@ -90,18 +111,18 @@ class CudaWriter:
         before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
         size = self.storage[part] if kind == "values" else self.itemsize if kind == "factor" else 4
         member = "0" if kind == "values" and part[0] in self.shared else f"member * (T + {before + after})"
-        index = f"({member} + {time} + {before - delay})"
-        return self.rows(kind, part, TYPES[size], index, self.widths[part])
+        return self.rows(kind, part, TYPES[size], f"{member} + {before - delay}", time, self.widths[part])
 
     def per_time(self, kind: str, of: object, width: int, itemsize: int, time: str = "time") -> Rows:
         """The same for something that a node keeps at each of its times."""
-        index = f"(member * ((T + {self.period - 1}) / {self.period}) + ({time}) / {self.period})"
-        return self.rows(kind, of, TYPES[itemsize], index, width)
+        first, moment = f"member * ((T + {self.period - 1}) / {self.period})", f"({time}) / {self.period}"
+        return self.rows(kind, of, TYPES[itemsize], first, moment if self.period > 1 else time, width)
 
-    def rows(self, kind: str, of: object, of_type: str, index: str, width: int) -> Rows:
-        """Number `index` of arrays [B, width] that lie one after another."""
-        pointer = f"(({of_type} *){self.array(kind, of)} + ({index} * B + first_row) * {width})"
-        return Rows(pointer, of_type, width)
+    def rows(self, kind: str, of: object, of_type: str, first: str, time: str, width: int) -> Rows:
+        """Of arrays [B, width] that lie one after another, one so many after the first."""
+        row_bytes = width * SIZES[of_type]
+        start = f"{self.array(kind, of)} + (({first}) * B + first_row) * {row_bytes}"
+        return Rows(start, f"(i64)({time}) * (num_rows * {row_bytes})", of_type, width)
 
     def gates_of(self, code: NodeCode, time: str = "time") -> Rows:
         """All gates of a node."""
@@ -127,7 +148,9 @@ class CudaWriter:
                 edge, part = code.edge_read(name)
                 return self.value((edge.source[0], part), edge.delay)
 
-    def kernel(self, library: str, constants: Mapping[str, int], bounds: str, head: str) -> KernelText:
+    def kernel(
+        self, library: str, constants: Mapping[str, int], bounds: str, head: str, num_programs: int = 1
+    ) -> KernelText:
         """The whole kernel.
 
         Args:
@@ -135,17 +158,19 @@ class CudaWriter:
             constants: that both need.
             bounds: of threads and programs.
             head: lines before the gathered ones.
+            num_programs: of a cluster.
         """
         files = [library_text(name) for name in ("instructions.cu", "matrix_units.cu", library)]
         fields = "".join(f"  char *{name.removeprefix('a.')};\n" for name in self.arguments.values())
         bits = 16 if self.itemsize == 2 else 32 if self.arithmetic.is_split else 19
+        cluster = f"__cluster_dims__({num_programs}, 1, 1) " if num_programs > 1 else ""
         numbers = ", ".join(f"{name} = {value}" for name, value in {"PRECISION": bits, **constants}.items())
         return KernelText(
             f"{files[0]}\nconstexpr int {numbers};\n\n{files[1]}\n{files[2]}\n"
             f"struct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step;\n}};\n\n"
-            f'extern "C" __global__ void __launch_bounds__({bounds}) kernel(const Arguments a) {{\n'
+            f'extern "C" __global__ void __launch_bounds__({bounds}) {cluster}kernel(const Arguments a) {{\n'
             "  const i64 B = a.num_rows, member = blockIdx.z;\n"
-            "  const int T = (int)a.num_steps, thread = threadIdx.x, warp = thread / 32;\n"
+            "  const int T = (int)a.num_steps, num_rows = (int)B, thread = threadIdx.x, warp = thread / 32;\n"
             "  const int first_row = blockIdx.y * ROWS, num_live = min(ROWS, (int)B - first_row);\n"
             f"{head}" + "\n".join(self.lines) + "\n}\n",
             tuple(self.arguments),

@@ -61,6 +61,18 @@ DEVICE void load_tiles(u32 (&to)[2], u32 from) {
                : "memory");
 }
 
+// a thread's own numbers, which lie one after another
+DEVICE void load_numbers(u32 (&to)[2], u32 from) {
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(from) : "memory");
+}
+DEVICE void load_numbers(u32 (&to)[4], u32 from) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from)
+               : "memory");
+}
+DEVICE u32 of_neighbour(u32 x) { return __shfl_xor_sync(~0u, x, 1); }  // what the other thread of a pair has
+
 DEVICE void multiply_bf16(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
@@ -72,7 +84,45 @@ DEVICE void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// -------------------------------------------------------------------------------------------- programs for one another
+// ------------------------------------------------------------------------------- programs of a cluster, for one another
+
+#if __CUDA_ARCH__ >= 900
+DEVICE u32 in_program(u32 address, int program) {  // the same place in another's shared memory
+  u32 found;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(found) : "r"(address), "r"(program));
+  return found;
+}
+DEVICE void meet() {
+  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// numbers that are stored in another's memory, whose counter hears of their bytes
+DEVICE void send(u32 to, const u32 (&x)[4], u32 counter) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+                   to),
+               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(counter)
+               : "memory");
+}
+
+// a counter of bytes, which begins a new phase when all that one thread expected have come
+DEVICE void new_counter(u32 counter) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1; fence.mbarrier_init.release.cluster;" ::"r"(counter) : "memory");
+}
+DEVICE void expect_bytes(u32 counter, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(counter), "r"(bytes) : "memory");
+}
+DEVICE bool has_come(u32 counter, int phase) {
+  u32 found;
+  asm volatile(
+      "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+      : "=r"(found)
+      : "r"(counter), "r"(phase)
+      : "memory");
+  return found;
+}
+#endif
+
+// ----------------------------------------------------------------------------------------- programs for one another
 
 DEVICE int seen(const int *flag) {
   int value;

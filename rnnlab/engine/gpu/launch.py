@@ -1,7 +1,6 @@
 """Launching kernels, and the forward pass: one component after another."""
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -12,7 +11,9 @@ from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
 from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
 from rnnlab.engine.gpu.program import CudaKernel, Kernel
+from rnnlab.engine.gpu.resident import Resident, Shape
 from rnnlab.engine.nodes import NodeCode, Part, Product
+from rnnlab.errors import ModelError
 
 
 def forward(arrays: GpuArrays) -> None:
@@ -42,7 +43,7 @@ def launch(
     if not len(moments):  # a short sequence may have no time at which these nodes exist
         return
     tensors = [moments if argument.kind == "moments" else find(argument) for argument in kernel.text.arguments]
-    rows = batch_tile(arrays.P, arrays.B, processors(arrays.device))
+    rows = batch_tile(arrays.P, arrays.B, arrays.processors)
     grid = (arrays.P, -(-arrays.B // rows))
     options = {"ROWS": rows, "num_warps": kernel.text.num_warps, "num_stages": kernel.text.num_stages}
     kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), **options)
@@ -54,17 +55,54 @@ which some of the final state lie apart."""
 
 
 def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
-    """Run the kernel of a component whose node is resident."""
-    rows = batch_tile(arrays.P, arrays.B, processors(arrays.device))
+    """Run the kernel of a resident component."""
+    shape = best_shape(
+        arrays.program.shapes(number),
+        arrays.program.resident(number),
+        (arrays.P, arrays.B),
+        arrays.processors,
+    )
     device = arrays.device.index or 0
-    kernel = arrays.program.resident_kernel(number, rows, arrays.shared, gradients, device)
+    kernel = arrays.program.resident_kernel(number, shape, arrays.shared, gradients, device)
     tensors = [find(argument) for argument in kernel.text.arguments]
-    _launch(arrays, kernel, (1, -(-arrays.B // rows), arrays.P), tensors, at_once=False)
+    _launch(arrays, kernel, (shape.num_programs, -(-arrays.B // shape.rows), arrays.P), tensors, at_once=False)
+
+
+MOST_BYTES_A_TIME = 2**31 - 1  # of all sequences in an array: kernels multiply times with numbers of 32 bits
+LEAST_NUMBERS = 4096  # of matrices in a program of a cluster: with fewer it would mostly wait for the others
+MOST_ROWS_OF_GATES = 32  # in programs of nodes with several gates: with more their threads have too few registers
+
+
+def best_shape(shapes: Sequence[Shape], resident: Resident, sizes: tuple[int, int], processors: int) -> Shape:
+    """How members are cut up: into programs of few sequences and shared units, as far as all run at once.
+
+    Measured on an H200: `benchmarks/NOTES.md`.
+
+    Args:
+        shapes: the possible ones.
+        resident: the nodes.
+        sizes: members and sequences.
+        processors: how many multiprocessors there are.
+    """
+    members, batch = sizes
+    most = 64 if resident.most_gates < 3 else MOST_ROWS_OF_GATES
+    rows = min(most, batch_tile(members, batch, processors))
+    alone = [shape for shape in shapes if shape.num_programs == 1 and shape.rows <= rows]
+    together = [
+        shape
+        for shape in shapes
+        if shape.num_programs > 1
+        and shape.num_in_all(members, batch) <= processors
+        and resident.num_numbers >= LEAST_NUMBERS * shape.num_programs
+    ]
+    if alone or together:
+        return min([*alone[:1], *together], key=lambda shape: (shape.rows, -shape.num_programs))
+    return next(shape for shape in shapes if shape.rows <= most)
 
 
 def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
     """Run the kernel of a spread component."""
-    tilings = arrays.program.tilings(number, (arrays.P, arrays.B), processors(arrays.device))
+    tilings = arrays.program.tilings(number, (arrays.P, arrays.B), arrays.processors)
     assert not isinstance(tilings, str), tilings  # the model has asked
     tiling = tilings[gradients is not None]
     device = arrays.device.index or 0
@@ -79,14 +117,11 @@ def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Ten
 def _launch(
     arrays: GpuArrays, kernel: CudaKernel, grid: tuple[int, int, int], tensors: list[Tensor], *, at_once: bool
 ) -> None:
+    most = MOST_BYTES_A_TIME // arrays.program.most_row_bytes
+    if most < arrays.B:
+        raise ModelError(f"{arrays.B} sequences at once are too many for kernels of this width: give at most {most}")
     numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step]
     kernel.function.launch(grid, kernel.num_threads, numbers, at_once=at_once)
-
-
-@lru_cache(maxsize=8)
-def processors(device: torch.device) -> int:
-    """How many multiprocessors a GPU has."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 def forward_arguments(arrays: GpuArrays) -> Callable[[Argument], Tensor]:

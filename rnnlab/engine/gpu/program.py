@@ -13,7 +13,7 @@ from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
-from rnnlab.engine.gpu.resident import MOST_ROWS, Layout, Reader, ResidentWriter, is_resident, step_of
+from rnnlab.engine.gpu.resident import Layout, Reader, Resident, ResidentWriter, Shape, shapes_of
 from rnnlab.engine.gpu.resident_backward import resident_backward
 from rnnlab.engine.gpu.resident_forward import resident_forward
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
@@ -63,6 +63,11 @@ def runs_cuda() -> bool:
     return not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (8, 0)
 
 
+def cluster_size() -> int:
+    """How many programs may form a cluster, whose memory they share: none but one before Hopper."""
+    return 8 if not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (9, 0) else 1
+
+
 class GpuProgram:
     """A plan ready to run on the GPU; holds no numbers of its own.
 
@@ -70,7 +75,7 @@ class GpuProgram:
         plan: what runs.
         choices: for each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1].
         precision: how products are multiplied: `float32`, `tf32` or `bf16`.
-        is_spread: whether each component is spread over the GPU; otherwise one program runs a member's whole network.
+        is_spread: whether each component is spread over the GPU; otherwise members have programs of their own.
         has_outputs: whether outputs are computed; otherwise only states are (`read_out.py`).
     """
 
@@ -89,6 +94,7 @@ class GpuProgram:
         self.outputs = output_names(self.architecture) if has_outputs else ()
         self.codes = node_codes(plan, choices, has_outputs=has_outputs)
         self._kernels: dict[Any, Any] = {}
+        self._kept: dict[Any, Any] = {}  # of resident components, which are asked for in every step
         self._tilings: dict[Any, tuple[Tiling, Tiling] | str] = {}
         self._moments: dict[Any, Tensor] = {}  # small, and kept: recorded CUDA graphs may read them
         self._is_relu: dict[Any, Tensor] = {}
@@ -102,6 +108,12 @@ class GpuProgram:
     def widths(self) -> dict[Part, int]:
         """The same as they lie in memory."""
         return {part: padded(units) for part, units in self.state.items()}
+
+    @cached_property
+    def most_row_bytes(self) -> int:
+        """Of what lies in memory for one sequence and time, at most."""
+        gates = [code.num_gates * padded(code.units) for code in self.codes.values()]
+        return 4 * max([*self.widths.values(), *gates])
 
     @cached_property
     def tokens(self) -> frozenset[str]:
@@ -135,15 +147,24 @@ class GpuProgram:
         return [self.codes[key] for key in component.nodes if key in self.codes]
 
     def is_resident(self, number: int) -> bool:
-        """Whether a component is one node that runs with its matrices and last state on the chip."""
+        """Whether a component runs with its matrices and last states on the chip."""
+        return bool(self.shapes(number))
+
+    def shapes(self, number: int) -> tuple[Shape, ...]:
+        """How a resident component may be cut up; not at all where it is not resident."""
         component = self.plan.components[number]
-        return (
-            not (component.is_hoisted or self.is_spread or is_interpreted())
-            and is_resident(
-                component, self.codes_of(component), self.architecture.period, self.arithmetic, shared_memory()
-            )
-            and runs_cuda()
-        )
+        if component.is_hoisted or self.is_spread or is_interpreted() or not runs_cuda():
+            return ()
+        key = ("shapes", number, shared_memory(), cluster_size())
+        if key not in self._kept:
+            codes, factors = self.codes_of(component), [part for part in self.state if self._is_factor(part)]
+            arguments = (component, codes, self.architecture.period, self.arithmetic, factors)
+            self._kept[key] = shapes_of(*arguments, shared_memory(), cluster_size())
+        return self._kept[key]
+
+    def _is_factor(self, part: Part) -> bool:
+        """Whether a part lies in memory as products take it."""
+        return self.storage(part) == self.arithmetic.dtype
 
     def forward_kernel(self, number: int, shared: frozenset[str]) -> Kernel:
         """The forward kernel of a component by its number; `shared` are inputs that are one for all members."""
@@ -156,46 +177,51 @@ class GpuProgram:
         key = ("backward", number, shared, wanted)
         return self._kernel(key, lambda: general_backward(self._writer(shared), codes, wanted))
 
+    def resident(self, number: int) -> Resident:
+        """A resident component by its number."""
+        key = ("resident", number)
+        if key not in self._kept:
+            component = self.plan.components[number]
+            self._kept[key] = Resident(component, self.codes_of(component), self.architecture.period)
+        return self._kept[key]
+
     def resident_kernel(
         self,
         number: int,
-        rows: int,
+        shape: Shape,
         shared: frozenset[str],
         gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
         device: int,
     ) -> CudaKernel:
-        """The kernel of a component whose node is resident.
+        """The kernel of a resident component.
 
         Args:
             number: of the component.
-            rows: how many sequences a program takes.
+            shape: how it is cut up.
             shared: inputs that are one for all members.
             gradients: in the backward pass, the parts that gather gradients, those for which some lie in memory at all
                 times, and those for which some of the final state do.
             device: where it is to run.
         """
-        key = ("resident", number, rows, shared, gradients, device)
+        key = ("resident", number, shape, shared, gradients, device)
         if key not in self._kernels:
             readers = self.readers(number)
-            text = self.resident_text(number, rows, shared, gradients)
-            (code,) = self.codes_of(self.plan.components[number])
-            layout = Layout(code, self.arithmetic, rows, gradients is not None, readers if gradients else ())
+            text = self.resident_text(number, shape, shared, gradients)
+            given = readers if gradients else ()
+            layout = Layout(self.resident(number), self.arithmetic, shape, gradients is not None, given)
             self._kernels[key] = CudaKernel(text, CudaFunction(text.source, device, layout.total), 32 * text.num_warps)
         return self._kernels[key]
 
     def resident_text(
         self,
         number: int,
-        rows: int,
+        shape: Shape,
         shared: frozenset[str],
         gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
     ) -> KernelText:
         """Its text; arguments as above."""
-        component = self.plan.components[number]
-        (code,) = self.codes_of(component)
-        writer = ResidentWriter(
-            self.plan, self.arithmetic, code, step_of(component), rows, **self._writer_options(shared)
-        )
+        resident = self.resident(number)
+        writer = ResidentWriter(self.plan, self.arithmetic, resident, shape, **self._writer_options(shared))
         return (
             resident_forward(writer)
             if gradients is None
@@ -232,7 +258,7 @@ class GpuProgram:
 
     def has_factor(self, part: Part) -> bool:
         """Whether a part is kept a second time, as products take it: where it is carried as float32 as well."""
-        if not self.is_spread or self.storage(part) == self.arithmetic.dtype:
+        if not self.is_spread or self._is_factor(part):
             return False
         return any(each.part == part and each.pairs for code in self.codes.values() for each in code.internal)
 
@@ -269,13 +295,19 @@ class GpuProgram:
         """Narrow read-outs of a resident component: the gradients that they send back are multiplied in its kernel."""
         if not self.is_resident(number):
             return ()
-        (node,) = self.codes_of(self.plan.components[number])
+        key = ("readers", number, shared_memory(), cluster_size())
+        if key not in self._kept:
+            self._kept[key] = self._readers(number)
+        return self._kept[key]
+
+    def _readers(self, number: int) -> tuple[Reader, ...]:
         found: list[Reader] = []
-        for other, component in enumerate(self.plan.components):
-            for code in self.codes_of(component) if component.is_hoisted and other != number else ():
+        for code in (code for each in self.plan.components if each.is_hoisted for code in self.codes_of(each)):
+            for node in self.codes_of(self.plan.components[number]):
                 found += [(code, product) for product in code.external if _is_narrow_reader(node, code, product)]
-        while Layout(node, self.arithmetic, MOST_ROWS, backward=True, readers=found).total > shared_memory():
-            found.pop()  # the node itself fits
+        resident, shapes = self.resident(number), self.shapes(number)
+        while max(Layout(resident, self.arithmetic, shape, True, found).total for shape in shapes) > shared_memory():
+            found.pop()  # the nodes themselves fit
         return tuple(found)
 
     def _kernel(self, key: Any, write: Callable[[], KernelText]) -> Kernel:

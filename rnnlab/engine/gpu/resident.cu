@@ -1,4 +1,5 @@
-// What kernels of a resident node share: one program holds one node of one member for ROWS sequences.
+// What kernels of resident nodes share: one program holds the nodes of one member's component for ROWS sequences, or
+// PROGRAMS of a cluster share them, SHARE units of each.
 //
 // Matrices stay in shared memory. Warps form a grid: each has M times 16 rows and 8 * N units. Its threads keep states and
 // gradients where the matrix units leave sums: thread `lane` has rows lane / 4 and 8 more of each 16, and of each tile of
@@ -33,6 +34,71 @@ DEVICE void store_vector(Half *to, const float (&x)[U]) {
   *(Vector<Half> *)to = all;
 }
 
+// ------------------------------------------------------------------------------------------- programs of a cluster
+
+#if __CUDA_ARCH__ >= 900
+// once in a phase: how much will come
+DEVICE void expect(u32 counter, int bytes) {
+  if (threadIdx.x == 0) expect_bytes(counter, bytes);
+}
+DEVICE void await_bytes(u32 counter, int phase) {
+  while (!has_come(counter, phase)) {
+  }
+}
+
+// A tile is what the threads of a warp hold of 16 rows and 8 units, one after another: it is sent in long pieces, few of
+// them, for each takes its time; and threads multiply it as it is.
+constexpr int TILE = 128 * (PRECISION == 16 ? 2 : 4);
+
+// a tile to the same place in every program, the next one's first: or all would send to the same at once
+DEVICE void send_tile(u32 to, const float (&x)[4], u32 counter) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (PRECISION == 16) {  // pairs of threads put their numbers together, and share the programs
+    const u32 low = both(x[0], x[1]), high = both(x[2], x[3]);
+    const u32 other_low = of_neighbour(low), other_high = of_neighbour(high);
+    const bool is_first = lane % 2 == 0;
+    const u32 bits[4] = {is_first ? low : other_low, is_first ? high : other_high, is_first ? other_low : low,
+                         is_first ? other_high : high};
+#pragma unroll
+    for (int i = 0; i < PROGRAMS; i += 2) {
+      const int program = (i + lane % 2 + blockIdx.x) % PROGRAMS;
+      send(in_program(to + lane / 2 * 16, program), bits, in_program(counter, program));
+    }
+  } else {
+    const u32 bits[4] = {__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3])};
+#pragma unroll
+    for (int i = 0; i < PROGRAMS; ++i) {
+      const int program = (i + blockIdx.x) % PROGRAMS;
+      send(in_program(to + lane * 16, program), bits, in_program(counter, program));
+    }
+  }
+}
+
+// Sums that each program has a part of: those of a warp's place go to the warp of that place in the program whose units
+// they are. There is room for the sums of every program's every thread.
+template <int M> DEVICE void send_parts(u32 to, const float (&parts)[PROGRAMS][M][1][4], u32 counter) {
+  const int place = (blockIdx.x * THREADS + threadIdx.x) * M * 16;
+#pragma unroll
+  for (int program = 0; program < PROGRAMS; ++program)
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      u32 bits[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) bits[i] = __float_as_uint(parts[program][m][0][i]);
+      send(in_program(to + place + m * 16, program), bits, in_program(counter, program));
+    }
+}
+template <int M> DEVICE void add_parts(float (&sums)[M][1][4], const char *from) {
+#pragma unroll
+  for (int program = 0; program < PROGRAMS; ++program)
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      const float4 part = *(const float4 *)(from + (program * THREADS + threadIdx.x) * M * 16 + m * 16);
+      sums[m][0][0] += part.x, sums[m][0][1] += part.y, sums[m][0][2] += part.z, sums[m][0][3] += part.w;
+    }
+}
+#endif
+
 // where a unit's column lies in shared memory, so that the units of a thread are neighbours and the columns of a tile too
 DEVICE int column_of(int unit) {
   const int inside = unit % (8 * N), thread = inside / U, rest = inside % U;
@@ -48,36 +114,83 @@ DEVICE void keep_units(u32 to, int kept_stride, const char *from, int count, int
 
 // all threads ask for lines of memory to be brought nearer
 DEVICE void ask_ahead(const char *from, int bytes) {
-  for (int at = threadIdx.x * 128; at < bytes; at += THREADS * 128) bring_nearer(from + at);
+#pragma unroll 1
+  for (int at = (threadIdx.x * PROGRAMS + blockIdx.x) * 128; at < bytes; at += PROGRAMS * THREADS * 128)
+    bring_nearer(from + at);
 }
 
-// G gates, M times 16 rows, N tiles: `sums` += rows of `left` times columns of `right`, so many bytes deep
-template <int G, int M, int N>
+// 16 rows of tiles as the matrix units take them
+DEVICE void load_tiled(u32 (&a)[4], u32 from) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (PRECISION == 16) {
+    u32 low[2], high[2];
+    load_numbers(low, from + lane * 8);
+    load_numbers(high, from + 256 + lane * 8);
+    a[0] = low[0], a[1] = low[1], a[2] = high[0], a[3] = high[1];
+  } else {  // of 8 units those that a thread has come first and fifth: so `load_right` takes them too
+    u32 x[4];
+    load_numbers(x, from + lane * 16);
+    a[0] = x[0], a[1] = x[2], a[2] = x[1], a[3] = x[3];
+  }
+}
+// 8 columns, two steps deep; `from` is the thread's place in them
+template <bool IS_TILED> DEVICE void load_right(u32 (&b)[4], u32 from) {
+  if constexpr (IS_TILED && PRECISION != 16) {
+    u32 low[2], high[2];
+    load_numbers(low, from);
+    load_numbers(high, from + STEP);
+    b[0] = low[0], b[1] = low[1], b[2] = high[0], b[3] = high[1];
+  } else {
+    load_tiles(b, from);
+  }
+}
+
+// G gates, M times 16 rows, N tiles: `sums` += rows of `left` times columns of `right`, so many bytes deep. Rows may lie
+// as tiles. Where there are few sums, there are two of each: or every product would wait for the one before. (Of float32
+// numbers each product is a sum of its own already.)
+template <int G, bool IS_TILED, int M, int N>
 DEVICE void multiply_all(float (&sums)[G][M][N][4], u32 left, int left_stride, u32 right, int right_stride,
                          int gate_bytes, int depth) {
+  constexpr bool ARE_FEW = G * M * N <= 2 && PRECISION != 32;
   const int lane = threadIdx.x % 32;
-  left += lane % 16 * left_stride + lane / 16 * 16;
-  right += lane % 8 * right_stride + lane / 8 * 16;  // two steps of a tile at once
+  if constexpr (!IS_TILED) left += lane % 16 * left_stride + lane / 16 * 16;
+  if constexpr (IS_TILED && PRECISION != 16)
+    right += lane / 4 * right_stride + lane % 4 * 8;
+  else
+    right += lane % 8 * right_stride + lane / 8 * 16;  // two steps of a tile at once
+  float second[G][M][N][4] = {};
   int at = 0;
-#pragma unroll 1
+#pragma unroll (PROGRAMS == 1 ? 1 : PRECISION == 32 ? 2 : 4)
   for (; at + 2 * STEP <= depth; at += 2 * STEP) {
     u32 a[2][M][4];
 #pragma unroll
-    for (int m = 0; m < M; ++m) {
-      load_tiles(a[0][m], left + m * 16 * left_stride + at);
-      load_tiles(a[1][m], left + m * 16 * left_stride + at + STEP);
-    }
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        if constexpr (IS_TILED)
+          load_tiled(a[i][m], left + m * 16 * left_stride + (at + i * STEP) * 16);
+        else
+          load_tiles(a[i][m], left + m * 16 * left_stride + at + i * STEP);
 #pragma unroll
     for (int g = 0; g < G; ++g)
 #pragma unroll
       for (int n = 0; n < N; ++n) {
         u32 b[4];
-        load_tiles(b, right + g * gate_bytes + n * 8 * right_stride + at);
+        load_right<IS_TILED>(b, right + g * gate_bytes + n * 8 * right_stride + at);
 #pragma unroll
-        for (int m = 0; m < M; ++m) multiply(sums[g][m][n], a[0][m], a[1][m], b);
+        for (int m = 0; m < M; ++m)
+          if constexpr (ARE_FEW) {
+            multiply(sums[g][m][n], a[0][m], b[0], b[1]);
+            multiply(second[g][m][n], a[1][m], b[2], b[3]);
+          } else {
+            multiply(sums[g][m][n], a[0][m], a[1][m], b);
+          }
       }
   }
-  if (at < depth) {
+  if constexpr (ARE_FEW)
+#pragma unroll
+    for (int i = 0; i < G * M * N * 4; ++i) (&sums[0][0][0][0])[i] += (&second[0][0][0][0])[i];
+  if (!IS_TILED && at < depth) {
     u32 a[M][4];
 #pragma unroll
     for (int m = 0; m < M; ++m) load_tiles(a[m], left + m * 16 * left_stride + at);

@@ -1,36 +1,49 @@
-"""A node that fits on one multiprocessor: its matrices stay in shared memory, its last state in registers.
+"""Nodes that fit on one multiprocessor, or on a cluster of them: matrices and last states stay in shared memory.
 
-The commonest component, one node that reads its own last state, runs so in populations: one program for each member and
-some of its sequences, which needs to wait for nobody. `resident_forward` and `resident_backward` write the kernels, on
-top of `resident.cu`.
+A component whose matrices fit runs so in populations: one program for each member and some of its sequences, or a few
+programs of a cluster that share its units, which need to wait for nobody else. States of longer ago than a step come
+back from memory, while the step before computes. `resident_forward` and `resident_backward` write the kernels, on top
+of `resident.cu`.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
-from rnnlab.engine.gpu.cuda_writer import TYPES, CudaWriter, Rows
+from rnnlab.engine.gpu.cuda_writer import SIZES, TYPES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
-from rnnlab.engine.gpu.layout import Arithmetic, padded
-from rnnlab.engine.gpu.spread import late_gates
-from rnnlab.engine.nodes import NodeCode, Pairs, Product, runs
+from rnnlab.engine.gpu.layout import SMALLEST, Arithmetic, padded
+from rnnlab.engine.gpu.spread_backward import Passed, passed_by
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.plan import Component, Plan
+from rnnlab.graph.elements import NodeKey
 
 MOST_UNITS = 256
-MOST_ROWS = 64  # sequences of a program
+MOST_NODES = 8
+NUMBERS_OF_ROWS = (64, 32, 16)  # how many sequences a program may take
+CLUSTERS = (2, 4, 8)  # how many programs may share units
+LEAST_WARPS, MOST_WARPS = 8, 16  # of a program of few rows, whose steps are short; or each has too few registers
 SUM = "[m][u / 2][half * 2 + u % 2]"  # where number `u` of a row is among sums
 
 Reader = tuple[NodeCode, Product]
-"""A read-out, whose gradient is multiplied in the node's backward kernel and not before."""
+"""A read-out, whose gradient is multiplied in the backward kernel of the node and not before."""
 
 
-def step_of(component: Component) -> int:
-    """The delay of the last state: -1 where time runs backward."""
-    return -1 if component.is_backward else 1
+class Shape(NamedTuple):
+    """How a member is cut up: how many sequences a program takes, and how many programs share the units."""
+
+    rows: int
+    num_programs: int = 1
+
+    def num_in_all(self, members: int, batch: int) -> int:
+        """How many programs run so many members and sequences."""
+        return members * -(-batch // self.rows) * self.num_programs
 
 
 class Warps(NamedTuple):
@@ -42,35 +55,177 @@ class Warps(NamedTuple):
     unit_tiles: int
 
 
-def warps_of(units: int, rows: int) -> Warps:
-    """As wide as memory is read in long pieces, and at most twice 16 rows.
+def warps_of(units: int, shape: Shape) -> Warps:
+    """As wide as memory is read in long pieces, and at most twice 16 rows; where there are few rows, more and narrower.
 
-    >>> warps_of(118, 64)
+    >>> warps_of(118, Shape(64))
     Warps(num_warps=8, num_row_groups=2, row_tiles=2, unit_tiles=4)
+    >>> warps_of(64, Shape(16))
+    Warps(num_warps=8, num_row_groups=1, row_tiles=1, unit_tiles=1)
+    >>> warps_of(256, Shape(16, num_programs=8))
+    Warps(num_warps=4, num_row_groups=1, row_tiles=1, unit_tiles=1)
     """
-    num_tiles = padded(units) // 8
-    unit_tiles = max(number for number in (1, 2, 4) if num_tiles % number == 0)
+    rows, num_tiles = shape.rows, padded(units) // shape.num_programs // 8
+    least = LEAST_WARPS if rows == SMALLEST else 1
+    wide = [number for number in (2, 4) if num_tiles % number == 0 and num_tiles // number >= least]
+    unit_tiles = max(wide, default=1) if shape.num_programs == 1 else 1
     row_tiles = 2 if rows > 32 else 1
     num_row_groups = rows // 16 // row_tiles
     return Warps(num_tiles // unit_tiles * num_row_groups, num_row_groups, row_tiles, unit_tiles)
 
 
-def is_resident(
-    component: Component, codes: Sequence[NodeCode], period: int, arithmetic: Arithmetic, most: int
-) -> bool:
-    """Whether a component is one node that reads no state of its own but the last, and fits into `most` bytes."""
-    if len(codes) != 1 or len(component.nodes) != 1 or period != 1:
-        return False
-    (code,) = codes
-    own = [edge for edge in taken_over(code).values() if edge.source == code.key]
+class Resident:
+    """The nodes of a component in the order in which they run at a time, and who reads what of them.
+
+    The age of what an edge brings is how many steps ago it was computed: 0 for a node that ran before at the same time.
+
+    Args:
+        component: the component.
+        codes: its nodes.
+        period: of the graph.
+    """
+
+    def __init__(self, component: Component, codes: Sequence[NodeCode], period: int) -> None:
+        self.step, self.period = -1 if component.is_backward else 1, period
+        self.keys = frozenset(code.key for code in codes)
+        by_key = {code.key: code for code in codes}
+        order = TopologicalSorter({code.key: self._before(code) for code in codes}).static_order()
+        self.codes = tuple(by_key[key] for key in order)
+        self.width = padded(codes[0].units)
+        self.products = [(code, product) for code in self.codes for product in code.internal]
+        self.passed = [each for code in self.codes for each in passed_by(code) if self.is_internal(each.edge)]
+
+    @property
+    def most_gates(self) -> int:
+        """Of a node."""
+        return max(code.num_gates for code in self.codes)
+
+    @property
+    def num_numbers(self) -> int:
+        """Of all matrices, as often as they are multiplied."""
+        return sum(product.num_gates for _, product in self.products) * self.width**2
+
+    def _before(self, code: NodeCode) -> list[NodeKey]:
+        """Who runs before a node at the same time."""
+        edges = [product.edge for product in code.internal] + list(taken_over(code).values())
+        return [edge.source for edge in edges if self.is_internal(edge) and edge.delay == 0]
+
+    def is_internal(self, edge: EdgeSpec) -> bool:
+        """Whether an edge comes from a node of the component."""
+        return edge.source in self.keys
+
+    def age(self, edge: EdgeSpec) -> int:
+        """How many steps ago what an edge brings was computed."""
+        return edge.delay * self.step
+
+    @cached_property
+    def internal_edges(self) -> list[tuple[NodeCode, EdgeSpec]]:
+        """Everything that nodes read of one another, multiplied or as it is."""
+        found = [(code, product.edge) for code, product in self.products]
+        taken = [(code, edge) for code in self.codes for edge in taken_over(code).values()]
+        return found + [(code, edge) for code, edge in taken if self.is_internal(edge)]
+
+    def is_in_time(self, code: NodeCode, edge: EdgeSpec) -> bool:
+        """Whether a node reads what it does before another of the same name takes its place."""
+        if self.age(edge) != 1:
+            return self.age(edge) == 0
+        position = {each.key: number for number, each in enumerate(self.codes)}
+        own = position[code.key]
+        name, phase = edge.source[0], code.key[1]
+        return all(own <= position[each.key] for each in self.codes if each.key == (name, phase))
+
+    @cached_property
+    def multiplied(self) -> list[Part]:
+        """What products read that is on the chip."""
+        return list(dict.fromkeys(product.part for _, product in self.products if self.age(product.edge) <= 1))
+
+    @property
+    def every_node_is_sent(self) -> bool:
+        """Whether every node is multiplied with something here, so that programs of a cluster send its state.
+
+        Else one of them could be a step ahead, and send to where another still reads.
+        """
+        return {code.key[0] for code in self.codes} == {name for name, _ in self.multiplied}
+
+    @cached_property
+    def delayed(self) -> list[tuple[NodeCode, Product]]:
+        """Products of what was computed longer ago: in memory, where programs of a cluster do not see one another's."""
+        return [(code, product) for code, product in self.products if self.age(product.edge) > 1]
+
+    @cached_property
+    def held(self) -> list[Part]:
+        """What nodes take over as it is from registers."""
+        found: list[Part] = []
+        for code in self.codes:
+            for name, edge in taken_over(code).items():
+                if self.is_internal(edge) and self.is_in_time(code, edge):
+                    found.append((edge.source[0], code.edge_read(name)[1]))
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def kept(self) -> list[Part]:
+        """Parts whose gradients stay in registers until they are needed: those that the component reads."""
+        parts = [product.part for _, product in self.products] + [each.source for each in self.passed]
+        return list(dict.fromkeys(parts))
+
+    def has_two_gradients(self, name: str) -> bool:
+        """Whether a gradient of the step before arrives while that of the present one is still needed."""
+        return any(
+            edge.source[0] == name and self.age(edge) == 1 and not self.is_in_time(code, edge)
+            for code, edge in self.internal_edges
+        )
+
+
+def shapes_of(
+    component: Component,
+    codes: Sequence[NodeCode],
+    period: int,
+    arithmetic: Arithmetic,
+    factors: Collection[Part],
+    most: int,
+    most_programs: int,
+) -> tuple[Shape, ...]:
+    """How a component may be cut up, alone and most sequences first; not at all where it cannot be resident.
+
+    Args:
+        component: the component.
+        codes: its nodes.
+        period: of the graph.
+        arithmetic: how it multiplies.
+        factors: parts that lie in memory as products take them.
+        most: bytes that a program may have of a multiprocessor's own memory.
+        most_programs: that may form a cluster.
+    """
+    if not 0 < len(codes) == len(component.nodes) <= MOST_NODES:
+        return ()
+    resident = Resident(component, codes, period)
+    if not _is_possible(resident, factors):
+        return ()
+    can_share = not resident.delayed and resident.every_node_is_sent
+    numbers = [1, *(number for number in CLUSTERS if number <= most_programs and can_share)]
+    # each has whole tiles of units, and as many as are multiplied at a time
+    numbers = [number for number in numbers if number == 1 or resident.width % (number * SMALLEST) == 0]
+    found = [Shape(rows, number) for number in numbers for rows in NUMBERS_OF_ROWS]
+    return tuple(shape for shape in found if _fits(resident, arithmetic, shape, most))
+
+
+def _is_possible(resident: Resident, factors: Collection[Part]) -> bool:
+    ages = {resident.age(edge) for _, edge in resident.internal_edges}
     return (
-        len(code.internal) == 1
-        and all(edge.delay == step_of(component) for edge in (*own, code.internal[0].edge))
-        and not any(product.reset_pairs for product in code.external)
-        and not {gate for _, gate in code.internal[0].pairs} & set(late_gates(code))
-        and padded(code.units) <= MOST_UNITS
-        and max(Layout(code, arithmetic, MOST_ROWS, backward).total for backward in (False, True)) <= most
+        {padded(code.units) for code in resident.codes} == {resident.width}
+        and resident.width <= MOST_UNITS
+        and not any("" in code.parts for code in resident.codes)  # an output
+        and min(ages, default=0) >= 0
+        and (resident.step == 1 or (resident.period == 1 and max(ages, default=0) <= 1))
+        and not any(product.has_projection for _, product in resident.products)
+        and not any(product.reset_pairs for code in resident.codes for product in code.external)
+        and all(product.part in factors and not product.reset_pairs for _, product in resident.delayed)
     )
+
+
+def _fits(resident: Resident, arithmetic: Arithmetic, shape: Shape, most: int) -> bool:
+    num_bytes = max(Layout(resident, arithmetic, shape, backward).total for backward in (False, True))
+    return num_bytes <= most and warps_of(resident.width, shape).num_warps <= MOST_WARPS
 
 
 def taken_over(code: NodeCode) -> dict[str, EdgeSpec]:
@@ -84,74 +239,230 @@ def taken_over(code: NodeCode) -> dict[str, EdgeSpec]:
     return found
 
 
+class Place(NamedTuple):
+    """Where rows of numbers lie in shared memory: the byte where the first begins, and how many lead to the next."""
+
+    start: int
+    stride: int
+
+
 class Layout:
     """Where things lie in a program's shared memory, in bytes; rows are 16 bytes longer than they must be.
 
-    So eight rows' pieces of 16 bytes touch every bank once.
+    So eight rows' pieces of 16 bytes touch every bank once. Float32 numbers that are multiplied with tiles are read in
+    pairs, four rows' pieces of 32 bytes at a time.
+
+    Args:
+        resident: the nodes.
+        arithmetic: how they multiply.
+        shape: how they are cut up.
+        backward: in which pass.
+        readers: read-outs whose products are made in the backward kernel.
     """
 
     def __init__(
-        self, code: NodeCode, arithmetic: Arithmetic, rows: int, backward: bool, readers: Sequence[Reader] = ()
+        self,
+        resident: Resident,
+        arithmetic: Arithmetic,
+        shape: Shape,
+        backward: bool,
+        readers: Sequence[Reader] = (),
     ) -> None:
-        itemsize, width = arithmetic.dtype.itemsize, padded(code.units)
-        (product,) = code.internal
-        columns = product.num_gates * width
-        deep, num_rows = (columns, width) if backward else (width, columns)
-        self.matrix_stride = deep * itemsize + 16
-        self.matrix_bytes = num_rows * self.matrix_stride
-        self.left_stride = (code.num_gates if backward else 1) * width * itemsize + 16  # gradients of gates, or a state
-        self.left_bytes = rows * self.left_stride
-        # forward, the last and the new state, or the state and what a second product multiplies
-        num_left = 1 if backward else 2
-        self.left = self.matrix_bytes
-        end = self.left + num_left * self.left_bytes
-        self.readers: list[tuple[int, int]] = []  # where the matrix of each read-out begins, and its rows' length
-        for reader, _ in readers:
-            stride = padded(reader.units) * itemsize + 16
-            self.readers.append((end, stride))
-            end += width * stride
-        self.total = end
+        self._itemsize, self.total = arithmetic.dtype.itemsize, 0
+        rows, width, share = shape.rows, resident.width, resident.width // shape.num_programs
+        is_shared = shape.num_programs > 1
+        self.sends_gates = is_shared and backward and sends_gates(resident, self._itemsize)
+        self._gap = 32 if is_shared and self._itemsize == 4 and (self.sends_gates or not backward) else 16
+        gates = {product.name: product.num_gates for _, product in resident.products}
+        if not backward:
+            self.matrices = {name: self._place(count * share, width) for name, count in gates.items()}
+        elif self.sends_gates:
+            self.matrices = {name: self._place(share, count * width) for name, count in gates.items()}
+        else:
+            self.matrices = {name: self._place(width, count * share) for name, count in gates.items()}
+        most_gates = resident.most_gates
+        if self.sends_gates:  # others may be an exchange ahead, and late gates are still read after the next one
+            self.num_buffers = 3 if any(code.program.late for code in resident.codes) else 2
+            self.gates = self._place_of_tiles(self.num_buffers * rows, most_gates * width)
+            self.gates_bytes = rows * self.gates.stride
+            self.delayed = {}
+        elif backward:
+            self.gates = self._place(rows, most_gates * share)
+            self.delayed = {
+                product.edge: self._place(rows, code.num_gates * share) for code, product in resident.delayed
+            }
+        else:  # of the present step and of the last, in turn
+            place = self._place_of_tiles if is_shared else self._place
+            self.states = {part: place(2 * rows, width) for part in resident.multiplied}
+            self.delayed = {product.edge: place(2 * rows, width) for _, product in resident.delayed}
+            has_resets = any(code.program.early is not None for code in resident.codes)
+            self.resets = place(rows if has_resets else 0, width)  # what a second product multiplies
+            self.buffer_bytes = rows * self.resets.stride
+        self.readers = [self._place(share, padded(reader.units)) for reader, _ in readers]
+        # in a cluster, two times the sums of all its programs, and two counters of bytes
+        self.parts_bytes = rows * width * 4 if is_shared and backward and not self.sends_gates else 0
+        self.parts = self.total
+        self.counters = self.parts + 2 * self.parts_bytes
+        self.total = self.counters + (16 if is_shared else 0)
+
+    def _place(self, count: int, width: int) -> Place:
+        """Room for so many rows of numbers."""
+        place = Place(self.total, width * self._itemsize + self._gap)
+        self.total += count * place.stride
+        return place
+
+    def _place_of_tiles(self, count: int, width: int) -> Place:
+        """The same as tiles, in which rows have no place of their own."""
+        place = Place(self.total, width * self._itemsize)
+        self.total += count * place.stride
+        return place
+
+
+def sends_gates(resident: Resident, itemsize: int) -> bool:
+    """Whether in the backward pass the programs of a cluster send one another gradients of gates, or else sums of what
+    these give when multiplied with their units: whichever is less."""
+    num_gates = sum(code.num_gates for code in resident.codes)
+    num_sums = sum(bool(pairs) for _, product in resident.products for pairs in (product.pairs, product.reset_pairs))
+    return num_gates * itemsize <= num_sums * 4
 
 
 class ResidentWriter(CudaWriter):
-    """Gathers the text of one kernel of a resident node."""
+    """Gathers the text of one kernel of resident nodes."""
 
-    def __init__(self, plan: Plan, arithmetic: Arithmetic, code: NodeCode, step: int, num_rows: int, **options: Any):
+    def __init__(self, plan: Plan, arithmetic: Arithmetic, resident: Resident, shape: Shape, **options: Any):
         super().__init__(plan, arithmetic, **options)
-        self.code, self.step, self.num_rows = code, step, num_rows
-        self.width = padded(code.units)
-        self.product = code.internal[0]
+        self.resident, self.shape = resident, shape
+        self.step, self.width = resident.step, resident.width
+        self.share = self.width // shape.num_programs
+        self.is_cluster = shape.num_programs > 1
 
     def text(self) -> KernelText:
         """The whole kernel."""
-        warps = warps_of(self.code.units, self.num_rows)
-        constants = {"ROWS": self.num_rows, "WIDTH": self.width, "WARPS": warps.num_warps}
+        warps = warps_of(self.width, self.shape)
+        constants = {"ROWS": self.shape.rows, "PROGRAMS": self.shape.num_programs, "SHARE": self.share}
+        constants |= {"WIDTH": self.width, "WARPS": warps.num_warps}
         constants |= {"THREADS": 32 * warps.num_warps, "M": warps.row_tiles, "N": warps.unit_tiles}
         head = (
             f"  const int lane = thread % 32, top = warp % {warps.num_row_groups} * M * 16;\n"
-            f"  const int first_column = warp / {warps.num_row_groups} * N * 8, unit = first_column + lane % 4 * U;\n"
-            "  auto row = [&](int m, int half) { return top + m * 16 + half * 8 + lane / 4; };\n"
+            f"  const int first_column = warp / {warps.num_row_groups} * N * 8, first_unit = blockIdx.x * SHARE;\n"
+            "  const int own_unit = first_column + lane % 4 * U, unit = first_unit + own_unit;\n"
+            "  const int own_row = top + lane / 4;\n"
+            "  auto row = [&](int m, int half) { return own_row + m * 16 + half * 8; };\n"
             "  auto is_live = [&](int m, int half) { return row(m, half) < num_live; };\n"
             "  bool is_relu = false;\n"
+            "  int turn = 0;\n"  # how often the programs of a cluster have heard from one another
         )
         # registers for two programs on a multiprocessor, where a node is small
-        is_small = warps.num_warps <= (8 if self.code.num_gates == 1 else 4)
-        return self.kernel("resident.cu", constants, f"THREADS, {2 if is_small else 1}", head)
+        is_small = warps.num_warps <= (8 if self.resident.most_gates == 1 else 4) and len(self.resident.codes) == 1
+        num_together = 2 if is_small and not self.is_cluster else 1
+        return self.kernel("resident.cu", constants, f"THREADS, {num_together}", head, self.shape.num_programs)
 
-    def place_of_gate(self, gate: int, time: str = "time") -> Rows:
-        """Where a gate lies by its number, whatever becomes of it."""
-        return self.gates_of(self.code, time)._replace(column=gate * self.width)
+    # ------------------------------------------------------------------------------------------- before and in the loop
 
     def start(self) -> None:
-        """Lines before the loop: whose nonlinearity it is."""
-        if not isinstance(self.code.choice, str):
-            self.add(f"is_relu = ((const int *){self.array('relu', self.code.key)})[member] != 0;")
+        """Lines before the loop: whose nonlinearity it is, which is one for all nodes where members differ."""
+        chosen = [code for code in self.resident.codes if not isinstance(code.choice, str)]
+        if chosen:
+            self.add(f"is_relu = ((const int *){self.array('relu', chosen[0].key)})[member] != 0;")
 
-    def keep(self, start: int, stride: int, argument: Argument, num_rows: int, width: int) -> None:
-        """Lines that copy a matrix of a member to shared memory: rows of units."""
-        size = width * self.itemsize
-        matrix = f"{self.array(*argument)} + member * {num_rows} * {size}"
-        self.add(f"keep_units(address_of(shared) + {start}, {stride}, {matrix}, {num_rows}, {size});")
+    def begin(self, layout: Layout) -> None:
+        """Lines before the loop: wait for the matrices; the programs of a cluster for one another."""
+        if self.is_cluster:
+            counters = " ".join(f"new_counter(address_of(shared) + {layout.counters + place});" for place in (0, 8))
+            self.add(f"if (thread == 0) {{ {counters} }}")
+        self.add("end_group();", "await_groups<0>();", "__syncthreads();")
+        if self.is_cluster:
+            self.add("meet();")
+
+    def counter(self, layout: Layout) -> str:
+        """The counter of the bytes that now come from the programs of a cluster: two take turns."""
+        return f"address_of(shared) + {layout.counters} + turn % 2 * 8"
+
+    def hear(self, layout: Layout, num_bytes: str) -> None:
+        """Lines that wait until so many bytes have come from the programs of a cluster.
+
+        All of a program's warps send in every exchange, and none before it has read what came in the last but one: so
+        whoever has heard of an exchange may send to where the last but one came.
+        """
+        counter = self.counter(layout)
+        self.add(f"expect({counter}, {num_bytes});", f"await_bytes({counter}, turn / 2 % 2);", "++turn;")
+
+    @contextmanager
+    def moment(self, code: NodeCode) -> Generator[None]:
+        """Lines for the times at which a node exists."""
+        with self.block(f"if ({self.exists(code)})" if self.period > 1 else ""):
+            yield
+
+    def exists(self, code: NodeCode, time: str = "time") -> str:
+        """Text of whether a node exists at a time, which may lie before the sequence."""
+        period = self.period
+        phase = f"((a.first_step + {time}) % {period} + {period}) % {period}"
+        return f"{phase} == {code.key[1]}" if period > 1 else "true"
+
+    # -------------------------------------------------------------------------------------------------- shared memory
+
+    def keep(self, place: Place, argument: Argument, num_gates: int, deep: int) -> None:
+        """Lines that copy a matrix of a member to shared memory: for each gate the rows of its units."""
+        size = deep * self.itemsize
+        matrix = f"{self.array(*argument)} + (member * {num_gates * self.width} + first_unit) * {size}"
+        pieces = range(num_gates) if self.is_cluster else range(1)
+        count = self.share * num_gates // len(pieces)
+        for gate in pieces:
+            to = f"address_of(shared) + {place.start + gate * self.share * place.stride}"
+            self.add(f"keep_units({to}, {place.stride}, {matrix} + {gate * self.width * size}, {count}, {size});")
+
+    def keep_own(self, place: Place, argument: Argument, num_gates: int) -> None:
+        """The same for each unit of a node, of the columns of each gate those of the program's units."""
+        stride = num_gates * self.width * self.itemsize
+        matrix = f"{self.array(*argument)} + member * {self.width * stride} + first_unit * {self.itemsize}"
+        size = self.share * self.itemsize
+        for gate in range(num_gates):
+            to = f"address_of(shared) + {place.start + gate * size}"
+            moved = gate * self.width * self.itemsize
+            self.add(f"keep_columns({to}, {place.stride}, {matrix} + {moved}, {stride}, {self.width}, {size});")
+
+    def bring(self, place: Place, rows: Rows, moved: str = "0") -> None:
+        """A line that begins to copy rows of sequences from memory to where products find them."""
+        assert rows.type == TYPES[self.itemsize]
+        size = rows.width * self.itemsize
+        to = f"address_of(shared) + {place.start} + {moved}"
+        self.add(f"keep_columns({to}, {place.stride}, (const char *){rows.pointer}, {size}, num_live, {size});")
+
+    def store_shared(self, start: str, stride: int, column: str, variable: str) -> None:
+        """A line that puts a row's numbers where products find them; those of no sequence are multiplied too."""
+        place = f"shared + {start} + row(m, half) * {stride} + ({column}) * {self.itemsize}"
+        self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
+
+    def store_in_tile(self, start: str, stride: int, variable: str) -> None:
+        """The same where they lie as tiles."""
+        place = f"shared + {start} + (top + m * 16) * {stride} + unit / 8 * TILE + (lane * 2 + half) * TILE / 64"
+        self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
+
+    def send(self, start: str, stride: int, counter: str, variable: str) -> None:
+        """Lines that put a warp's tiles where products find them in all programs of a cluster."""
+        with self.unrolled("m < M"):
+            place = f"address_of(shared) + {start} + (top + m * 16) * {stride} + unit / 8 * TILE"
+            self.add(f"send_tile({place}, (const float (&)[4]){variable.removesuffix('[half]')}, {counter});")
+
+    def multiply(
+        self, sums: str, pairs: Pairs, places: Sequence[int], left: str, left_stride: int, matrix: Place
+    ) -> None:
+        """Lines that add products of rows in shared memory with gates of a matrix to `sums[place]`."""
+        for mine, theirs in runs(pairs, 1):
+            count = mine.stop - mine.start
+            right = f"address_of(shared) + {matrix.start} + ({mine.start} * SHARE + first_column) * {matrix.stride}"
+            target = f"(float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}]"
+            self.add(
+                f"multiply_all<{count}, PROGRAMS != 1>({target}, "
+                f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
+                f"{matrix.stride}, SHARE * {matrix.stride}, WIDTH * {self.itemsize});"
+            )
+
+    # --------------------------------------------------------------------------------------------------------- memory
+
+    def place_of_gate(self, code: NodeCode, gate: int, time: str = "time") -> Rows:
+        """Where a gate lies by its number, whatever becomes of it."""
+        return self.gates_of(code, time)._replace(column=gate * self.width)
 
     @contextmanager
     def vectors(self) -> Generator[None]:
@@ -160,8 +471,9 @@ class ResidentWriter(CudaWriter):
             yield
 
     def _place(self, rows: Rows) -> str:
-        moved = f" + {rows.column}" if rows.column else ""
-        return f"{rows.pointer} + row(m, half) * {rows.width}{moved} + unit"
+        size = SIZES[rows.type]
+        own = f"{rows.start} + (own_row * {rows.row_bytes} + unit * {size}) + {rows.moment}"
+        return f"({rows.type} *)({own}) + ((m * 16 + half * 8) * {rows.width} + {rows.column})"
 
     def fetch(self, variable: str, rows: Rows) -> str:
         """Lines that ask for a thread's numbers; text of number `u` of one of its rows."""
@@ -178,36 +490,19 @@ class ResidentWriter(CudaWriter):
         """Lines that bring what the next step reads into the second-level cache, while this one computes."""
         with self.block(f"if ({is_there})"):
             for rows in places:
-                size = {"Half": 2, "float": 4}[rows.type] * rows.width
-                self.add(f"ask_ahead((const char *){rows.pointer}, num_live * {size});")
+                self.add(f"ask_ahead((const char *){rows.pointer}, num_live * {rows.row_bytes});")
 
     def store(self, rows: Rows, variable: str) -> None:
         """A line that stores a row's numbers."""
         self.add(f"if (is_live(m, half)) store_vector({self._place(rows)}, {variable});")
 
-    def store_shared(self, start: str, stride: int, column: int, variable: str) -> None:
-        """A line that puts them where products find them; rows of sequences that are not there are multiplied too."""
-        place = f"shared + {start} + row(m, half) * {stride} + (unit + {column}) * {self.itemsize}"
-        self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
-
-    def multiply(self, sums: str, pairs: Pairs, places: Sequence[int], left: str, layout: Layout) -> None:
-        """Lines that add products of rows in shared memory with gates of the matrix to `sums[place]`."""
-        for mine, theirs in runs(pairs, 1):
-            count = mine.stop - mine.start
-            right = f"address_of(shared) + ({mine.start} * WIDTH + first_column) * {layout.matrix_stride}"
-            self.add(
-                f"multiply_all<{count}>((float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}], "
-                f"address_of(shared) + {left} + top * {layout.left_stride}, {layout.left_stride}, {right}, "
-                f"{layout.matrix_stride}, WIDTH * {layout.matrix_stride}, WIDTH * {self.itemsize});"
-            )
-
-    def formulas(self, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:
+    def formulas(self, code: NodeCode, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:
         """Lines that compute formulas for number `u` of a row; the text of each output."""
-        lines, found = write_formulas(outputs, inputs, nonlinearity(self.code), "e", CUDA)
+        lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e", CUDA)
         self.add(*lines)
         return found
 
-    def is_previous(self, name: str) -> bool:
-        """Whether a name in the formulas stands for a part of the node's own last state."""
-        edge = taken_over(self.code).get(name)
-        return edge is not None and edge.source == self.code.key
+
+def kept_as_passed(each: Passed, resident: Resident) -> bool:
+    """Whether what a formula passes back goes to registers, and not through memory."""
+    return resident.is_internal(each.edge) and resident.age(each.edge) <= 1

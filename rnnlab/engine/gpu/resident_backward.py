@@ -1,22 +1,26 @@
-"""The backward kernel of a node whose matrices, and the gradient of whose last state, stay on the chip."""
+"""The backward kernel of nodes whose matrices, and the gradients of whose last states, stay on the chip.
 
-from collections.abc import Mapping, Sequence
+A node computes the gradients of its gates, which go to memory and to shared memory; products with its matrices take
+them from there to the gradients of the states that it read, in registers. Those of states of longer ago are multiplied
+when their time comes, with gates that are read back from memory. In a cluster either the gradients of gates are sent to
+all programs, or the products of each program's own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from rnnlab.architecture.expressions import Expression
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.resident import SUM, Layout, Reader, ResidentWriter
+from rnnlab.engine.gpu.resident import SUM, Layout, Place, Reader, ResidentWriter, kept_as_passed, taken_over, warps_of
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, runs
 
-
-def kept_parts(code: NodeCode) -> list[str]:
-    """Parts of the last state whose gradients stay in registers: multiplied by the matrix, or passed as they are."""
-    own = [each.part for each in passed_by(code) if each.edge.source == code.key]
-    return list(dict.fromkeys((code.internal[0].part[1], *own)))
+MOST_AHEAD = 4  # tiles of all nodes, for which threads keep what the next moment reads
 
 
 def resident_backward(
@@ -26,7 +30,7 @@ def resident_backward(
     final: frozenset[Part],
     readers: Sequence[Reader],
 ) -> KernelText:
-    """The kernel of a component of one node.
+    """The kernel of a component.
 
     Args:
         writer: gathers the text.
@@ -47,187 +51,454 @@ class _Backward:
         final: frozenset[Part],
         readers: Sequence[Reader],
     ) -> None:
-        self.writer, self.code, self.width = writer, writer.code, writer.width
+        self.writer, self.resident, self.width = writer, writer.resident, writer.width
         self.wanted, self.given, self.final, self.readers = wanted, given, final, readers
-        self.layout = Layout(self.code, writer.arithmetic, writer.num_rows, backward=True, readers=readers)
-        self.passed = passed_by(self.code)
-        self.kept = kept_parts(self.code)
+        self.layout = Layout(self.resident, writer.arithmetic, writer.shape, backward=True, readers=readers)
+        # what a moment reads is asked for in the one before, where a thread has registers for it
+        warps, codes = warps_of(self.width, writer.shape), self.resident.codes
+        self.is_ahead = writer.is_cluster and warps.row_tiles * warps.unit_tiles * len(codes) <= MOST_AHEAD
+        self.nodes = [_Node(self, number, code) for number, code in enumerate(codes)]
+        self.passed_later = [each for each in self.resident.passed if self.resident.age(each.edge) > 1]
+        # how many values before the sequence were read; where time runs backward, it is zeros after it
+        parts = self.resident.kept if writer.step == 1 else []
+        self.depths = {part: writer.plan.histories[part] for part in parts if writer.plan.histories.get(part)}
 
     def write(self) -> KernelText:
-        writer, program = self.writer, self.code.program
+        writer = self.writer
         self._keep_matrices()
-        for part in self.kept:
-            writer.add(f"float {self._change(part)}[M][N][4] = {{}};")
+        for part in self.resident.kept:
+            for variable in dict.fromkeys((self.gradient(part, 0), self.gradient(part, 1))):
+                writer.add(f"float {variable}[M][N][4] = {{}};")
         with writer.block(""):
             self._load_final()
+        for node in self.nodes:
+            node.start()
         with writer.block("for (int position = 0; position < T; ++position)"):
             writer.add(f"const int time = {'T - 1 - position' if writer.step == 1 else 'position'};")
-            next_time = f"time - {writer.step}"
-            writer.ask_ahead(self._read_places(next_time), f"{next_time} >= 0 && {next_time} < T")
-            if program.late is not None:
-                self._late(program.late)
-            with writer.block(""):
-                self._moment(program.backward)
-            writer.add("__syncthreads();")
-            self._fetch_back()
-            writer.add("__syncthreads();")
-        if writer.step == 1:  # where time runs backward the last gradient is that of zeros after the sequence
-            self._store_before()
+            self._bring_delayed()
+            for node in reversed(self.nodes):
+                with writer.moment(node.code):
+                    node.write()
+            self._turn()
+            self._add_delayed()
+        if self.depths:
+            self._before()
         return writer.text()
 
-    def _load_final(self) -> None:
-        """Begin with the gradients of the final state."""
-        writer, name = self.writer, self.code.key[0]
-        for number, part in enumerate(part for part in self.kept if (name, part) in self.final):
-            rows = writer.rows("dfinal", (name, part), "float", "member", self.width)
-            text = writer.fetch(f"final{number}", rows)
-            with writer.vectors(), writer.unrolled("u < U"):
-                writer.add(f"{self._last(part)} = {text};")
-
-    def _change(self, part: str) -> str:
-        return f"change{self.code.parts.index(part)}"
+    def gradient(self, part: Part, age: int) -> str:
+        """The registers that gather the gradient of a part at the present time, or at that before it."""
+        is_apart = age == 1 and self.resident.has_two_gradients(part[0])
+        return f"{'next' if is_apart else 'now'}{self.resident.kept.index(part)}"
 
     def _keep_matrices(self) -> None:
         writer, layout = self.writer, self.layout
         writer.start()
-        columns = writer.product.num_gates * self.width
-        writer.keep(0, layout.matrix_stride, Argument("matrix", writer.product.name), self.width, columns)
-        for (reader, product), (start, stride) in zip(self.readers, layout.readers, strict=True):
-            writer.keep(start, stride, Argument("matrix", product.name), self.width, padded(reader.units))
-        writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
+        products = {product.name: product for _, product in self.resident.products}
+        for name, place in layout.matrices.items():
+            if writer.is_cluster and not layout.sends_gates:
+                writer.keep_own(place, Argument("matrix", name), products[name].num_gates)
+            else:
+                writer.keep(place, Argument("matrix", name), 1, products[name].num_gates * self.width)
+        for (reader, product), place in zip(self.readers, layout.readers, strict=True):
+            writer.keep(place, Argument("matrix", product.name), 1, padded(reader.units))
+        writer.begin(layout)
 
-    # ------------------------------------------------------------------------------------------ gradients of the state
-
-    def _arriving(self, part: str) -> str:
-        """Lines for the gradient of a part of the new state; text of a number."""
-        writer, name = self.writer, f"arriving{self.code.parts.index(part)}"
-        writer.add(f"float {name}[M][N][4] = {{}};")
-        given = None
-        if (self.code.key[0], part) in self.given:
-            rows = writer.value((self.code.key[0], part), 0, "dvalues")
-            given = writer.fetch(f"given{self.code.parts.index(part)}", rows)
-        readers = zip(self.readers, self.layout.readers, strict=True)
-        for (reader, product), (start, stride) in readers:
-            if product.part[1] == part:
-                rows = writer.per_time("gates", reader.key, padded(reader.units), 4)
-                writer.add(
-                    f"multiply_memory({name}, {rows.pointer} + top * {rows.width}, {rows.width}, num_live - top, "
-                    f"address_of(shared) + {start} + first_column * {stride}, {stride}, "
-                    f"{padded(reader.units) * writer.itemsize} / STEP);"
-                )
-        added = [text for text in (self._last(part), given) if text]
-        if added:
+    def _load_final(self) -> None:
+        """Begin with the gradients of the final state."""
+        writer = self.writer
+        for number, part in enumerate(part for part in self.resident.kept if part in self.final):
+            rows = writer.rows("dfinal", part, "float", "member", "0", self.width)
+            text = writer.fetch(f"final{number}", rows)
             with writer.vectors(), writer.unrolled("u < U"):
-                writer.add(f"{name}{SUM} += {' + '.join(added)};")
-        return f"{name}{SUM}"
+                writer.add(f"{self.gradient(part, 0)}{SUM} = {text};")
 
-    def _last(self, part: str) -> str | None:
-        return f"{self._change(part)}{SUM}" if part in self.kept else None
+    def _turn(self) -> None:
+        """The time before becomes the present one."""
+        for part in self.resident.kept:
+            now, after = self.gradient(part, 0), self.gradient(part, 1)
+            if now != after:
+                with self.writer.vectors(), self.writer.unrolled("u < U"):
+                    self.writer.add(f"{now}{SUM} = {after}{SUM};", f"{after}{SUM} = 0.0f;")
 
-    def _fetch_back(self) -> None:
-        """From the gradients of the gates to that of what the matrix multiplied."""
-        part = self.writer.product.part[1]
-        target = f"(float (&)[1][M][N][4]){self._change(part)}"
-        self._multiply(target, self.writer.product.pairs)
+    # ------------------------------------------------------------------------------------- what was read of longer ago
 
-    def _multiply(self, target: str, pairs: Pairs) -> None:
-        """Lines that add gradients of gates in shared memory times rows of the matrix."""
-        layout, itemsize = self.layout, self.writer.itemsize
-        for mine, theirs in runs(pairs, self.width):
-            left = f"{layout.left + theirs.start * itemsize} + top * {layout.left_stride}"
-            right = f"{mine.start * itemsize} + first_column * {layout.matrix_stride}"
-            self.writer.add(
-                f"multiply_all<1>({target}, address_of(shared) + {left}, {layout.left_stride}, "
-                f"address_of(shared) + {right}, {layout.matrix_stride}, 0, "
+    def _is_later(self, code: NodeCode, delay: int) -> str:
+        """Whether there is a moment of a node that read, so long after it, a state before the present one."""
+        time = f"time + {delay - 1}"
+        is_there = f"{time} >= 0 && {time} < T"
+        return f"{is_there} && {self.writer.exists(code, time)}" if self.writer.period > 1 else is_there
+
+    def _bring_delayed(self) -> None:
+        """Ask for gradients that a later moment left in memory, of gates and of what was passed as it is."""
+        writer = self.writer
+        for code, product in self.resident.delayed:
+            delay = product.edge.delay
+            with writer.block(f"if ({self._is_later(code, delay)})"):
+                writer.bring(self.layout.delayed[product.edge], writer.gates_of(code, f"(time + {delay - 1})"))
+        if self.layout.delayed:
+            writer.add("end_group();")
+        for number, each in enumerate(self.passed_later):
+            delay = each.edge.delay
+            name = (each.reader.key, each.name)
+            rows = writer.per_time("passed", name, self.width, 4, f"(time + {delay - 1})")
+            writer.add(f"Vector<float> late{number}[M][2] = {{}};")
+            with writer.block(f"if ({self._is_later(each.reader, delay)})"):
+                writer.fetch_again(f"late{number}", rows)
+
+    def _add_delayed(self) -> None:
+        """Add them to the gradients of states before the present one."""
+        writer = self.writer
+        if self.layout.delayed:
+            writer.add("await_groups<0>();", "__syncthreads();")
+        for code, product in self.resident.delayed:
+            place, matrix = self.layout.delayed[product.edge], self.layout.matrices[product.name]
+            with writer.block(f"if ({self._is_later(code, product.edge.delay)})"):
+                target = f"(float (&)[1][M][N][4]){self.gradient(product.part, 0)}"
+                self.multiply(target, product.pairs, place, matrix)
+        for number, each in enumerate(self.passed_later):
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{self.gradient(each.source, 0)}{SUM} += number(late{number}[m][half], u);")
+        if self.layout.delayed:
+            writer.add("__syncthreads();")
+
+    def multiply(self, target: str, pairs: Pairs, gates: Place, matrix: Place) -> None:
+        """Lines that add gradients of gates in shared memory times rows of a matrix, for the units of each program."""
+        writer, itemsize = self.writer, self.writer.itemsize
+        for mine, theirs in runs(pairs, writer.share):
+            left = f"{gates.start + theirs.start * itemsize} + top * {gates.stride}"
+            right = f"{matrix.start + mine.start * itemsize} + first_column * {matrix.stride}"
+            writer.add(
+                f"multiply_all<PROGRAMS, false>({target}, address_of(shared) + {left}, {gates.stride}, "
+                f"address_of(shared) + {right}, {matrix.stride}, SHARE * {matrix.stride}, "
                 f"{(theirs.stop - theirs.start) * itemsize});"
             )
 
-    # -------------------------------------------------------------------------------------------------- the node itself
+    def _before(self) -> None:
+        """Gradients of the states before the first step."""
+        writer = self.writer
+        self._store_before("-1")
+        if not self.layout.delayed and not self.passed_later:
+            return
+        with writer.block(f"for (int time = -1; time > -{max(self.depths.values())}; --time)"):
+            self._bring_delayed()
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(*(f"{self.gradient(part, 0)}{SUM} = 0.0f;" for part in self.resident.kept))
+            self._add_delayed()
+            self._store_before("time - 1")
+
+    def _store_before(self, time: str) -> None:
+        """Gradients of the states at a time before the first step."""
+        writer = self.writer
+        for part, depth in self.depths.items():
+            rows = writer.rows("dbefore", part, "float", f"member * {depth} + {depth}", time, self.width)
+            nodes = [code for code in self.resident.codes if code.key[0] == part[0]]
+            exists = " || ".join(writer.exists(code, time) for code in nodes)
+            with writer.block(f"if ({time} >= -{depth} && ({exists}))"), writer.vectors():
+                writer.add("float all[U];")
+                with writer.unrolled("u < U"):
+                    writer.add(f"all[u] = {self.gradient(part, 0)}{SUM};")
+                writer.store(rows, "all")
+
+
+class _Read(NamedTuple):
+    """What formulas read: variables by name, and by part those of gradients in memory and of read-outs' gradients."""
+
+    names: dict[str, str]
+    given: dict[str, str]
+    read_outs: dict[str, str]
+
+
+class _Node:
+    """What one node adds to the kernel."""
+
+    def __init__(self, kernel: _Backward, number: int, code: NodeCode) -> None:
+        self.kernel, self.code, self.writer, self.layout = kernel, code, kernel.writer, kernel.layout
+        self.number, self.passed = number, passed_by(code)
+        self.late = late_gates(code)
+        own = [product for product in code.internal if kernel.resident.age(product.edge) <= 1]
+        self.products = [product for product in own if product.pairs]
+
+    def start(self) -> None:
+        """Lines before the loop: what the node's first moment here reads."""
+        writer, period = self.writer, self.writer.period
+        if not self.kernel.is_ahead:
+            return
+        self._declare(self._read)
+        first = "T - 1" if writer.step == 1 else "0"
+        if period > 1:
+            first += f" - ((a.first_step + T - 1 - {self.code.key[1]}) % {period} + {period}) % {period}"
+        with writer.block(""):
+            writer.add(f"const int next = (int)({first});")
+            self._in_next(self._ask, self._read_out)
+
+    def write(self) -> None:
+        """Lines for a moment of the node."""
+        writer, program, is_ahead = self.writer, self.code.program, self.kernel.is_ahead
+        distance = writer.step * writer.period
+        near = f"time - {(1 + is_ahead) * distance}"
+        writer.ask_ahead(self._read_places(near), f"{near} >= 0 && {near} < T")
+        writer.add(f"const int next = time - {distance};")
+        if program.late is not None:
+            self._late(program.late)
+        with writer.block(""):
+            self._moment(program.backward)
+        self._in_next(self._ask)
+        if self.products:
+            self._sent([gate for gate in range(self.code.num_gates) if gate not in self.late], self._read_out)
+        for product in self.products:
+            age = self.kernel.resident.age(product.edge)
+            with writer.block(""):
+                is_last = product is self.products[-1]
+                self._multiply(self.kernel.gradient(product.part, age), product.name, product.pairs, is_last=is_last)
+        if not (self.products and writer.is_cluster):  # where it is done while others are waited for
+            self._in_next(self._read_out)
+        if (self.products or self.late) and not writer.is_cluster:
+            writer.add("__syncthreads();")
+
+    def _sent(self, gates: Sequence[int], *meanwhile: Callable[["_Read"], None]) -> None:
+        """Lines after which the gradients of gates are where products find them."""
+        writer = self.writer
+        if not self.layout.sends_gates:
+            writer.add("__syncthreads();")
+            return
+        if meanwhile:
+            self._in_next(*meanwhile)
+        writer.hear(self.layout, str(len(gates) * self.layout.gates_bytes // self.kernel.resident.most_gates))
+
+    # ------------------------------------------------------------------------------------------- what a moment reads
+
+    @cached_property
+    def _read(self) -> "_Read":
+        """All that a moment reads."""
+        program = self.code.program
+        return self._read_by({**(program.late or {}), **program.backward})
+
+    def _read_by(self, outputs: Mapping[str, Expression]) -> "_Read":
+        """What formulas read."""
+        code, read, number = self.code, names_read(outputs), self.number
+        names = [name for name in read if not name.startswith("d ")]
+        parts = [part for part in code.parts if f"d state {part}" in read]
+        return _Read(
+            {name: f"in{number}_{place}" for place, name in enumerate(names)},
+            {
+                part: f"given{number}_{code.parts.index(part)}"
+                for part in parts
+                if (code.key[0], part) in self.kernel.given
+            },
+            {part: f"of_outputs{number}_{code.parts.index(part)}" for part in parts if self._readers(part)},
+        )
+
+    def _readers(self, part: str) -> list[tuple[Reader, Place]]:
+        """Read-outs of a part of its state, and where their matrices lie."""
+        of = (self.code.key, (self.code.key[0], part))
+        pairs = zip(self.kernel.readers, self.layout.readers, strict=True)
+        return [(reader, place) for reader, place in pairs if (reader[1].edge.source, reader[1].part) == of]
+
+    def _declare(self, read: "_Read") -> None:
+        writer = self.writer
+        for name, variable in read.names.items():
+            writer.add(f"Vector<{writer.place_of(self.code, name).type}> {variable}[M][2] = {{}};")
+        writer.add(*(f"Vector<float> {variable}[M][2] = {{}};" for variable in read.given.values()))
+        writer.add(*(f"float {variable}[M][N][4] = {{}};" for variable in read.read_outs.values()))
+
+    def _ask(self, read: "_Read") -> None:
+        """Lines that ask for what the forward pass left, and for gradients that lie in memory."""
+        writer = self.writer
+        for name, variable in read.names.items():
+            writer.fetch_again(variable, writer.place_of(self.code, name))
+        for part, variable in read.given.items():
+            writer.fetch_again(variable, writer.value((self.code.key[0], part), 0, "dvalues"))
+
+    def _read_out(self, read: "_Read") -> None:
+        """Lines that multiply the gradients of read-outs."""
+        writer = self.writer
+        for part, variable in read.read_outs.items():
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{variable}{SUM} = 0.0f;")
+            for (reader, _), place in self._readers(part):
+                rows = writer.per_time("gates", reader.key, padded(reader.units), 4)
+                writer.add(
+                    f"multiply_memory({variable}, {rows.pointer} + top * {rows.width}, {rows.width}, num_live - top, "
+                    f"address_of(shared) + {place.start} + first_column * {place.stride}, {place.stride}, "
+                    f"{padded(reader.units) * writer.itemsize} / STEP);"
+                )
+
+    def _in_next(self, *writes: Callable[["_Read"], None]) -> None:
+        """Lines that read ahead for the node's next moment, if there is one."""
+        if self.kernel.is_ahead:
+            with self.writer.block("if (next >= 0 && next < T)"):
+                self.writer.add("const int time = next;")
+                for write in writes:
+                    write(self._read)
 
     def _inputs(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
-        """Lines that ask for what the forward pass left; texts of a number by name."""
-        writer, found = self.writer, {}
-        for name in names_read(outputs):
-            if not name.startswith("d "):
-                found[name] = writer.fetch(f"in{len(found)}", writer.place_of(self.code, name))
+        """Lines for what formulas read; texts of a number by name."""
+        read = self._read
+        if not self.kernel.is_ahead:
+            read = self._read_by(outputs)
+            for write in (self._declare, self._ask, self._read_out):
+                write(read)
+        found = {name: f"number({variable}[m][half], u)" for name, variable in read.names.items()}
         for part in self.code.parts:
             if f"d state {part}" in names_read(outputs):
-                found[f"d state {part}"] = self._arriving(part)
+                found[f"d state {part}"] = self._arriving(part, read)
         return found
 
+    def _arriving(self, part: str, read: "_Read") -> str:
+        """Lines for the gradient of a part of the new state; text of a number."""
+        writer, kernel, full = self.writer, self.kernel, (self.code.key[0], part)
+        name, added = f"arriving{self.code.parts.index(part)}", list[str]()
+        if full in kernel.resident.kept:
+            added.append(f"{kernel.gradient(full, 0)}{SUM}")
+        if part in read.given:
+            added.append(f"number({read.given[part]}[m][half], u)")
+        if part in read.read_outs:
+            added.append(f"{read.read_outs[part]}{SUM}")
+        writer.add(f"float {name}[M][N][4];")
+        with writer.vectors(), writer.unrolled("u < U"):
+            writer.add(f"{name}{SUM} = {' + '.join(added) or '0.0f'};")
+        return f"{name}{SUM}"
+
+    # ------------------------------------------------------------------------------------------ gradients of the state
+
+    def _multiply(self, target: str, name: str, pairs: Pairs, *, is_last: bool = False, is_late: bool = False) -> None:
+        """Lines that add the gradients of its gates times a matrix; in a cluster, those of all programs."""
+        writer, layout = self.writer, self.layout
+        matrix = layout.matrices[name]
+        if layout.sends_gates:
+            self._multiply_sent(target, matrix, pairs, is_late=is_late)
+            return
+        if not writer.is_cluster:
+            self.kernel.multiply(f"(float (&)[1][M][N][4]){target}", pairs, layout.gates, matrix)
+            return
+        writer.add("float parts[PROGRAMS][M][N][4] = {};")
+        self.kernel.multiply("parts", pairs, layout.gates, matrix)
+        place = f"{layout.parts} + turn % 2 * {layout.parts_bytes}"
+        writer.add(f"const int place = {place};")
+        writer.add(f"send_parts(address_of(shared) + place, parts, {writer.counter(layout)});")
+        if is_last:
+            self._in_next(self._read_out)
+        writer.hear(layout, str(layout.parts_bytes))
+        writer.add(f"add_parts({target}, shared + place);")
+
+    def _multiply_sent(self, target: str, matrix: Place, pairs: Pairs, *, is_late: bool) -> None:
+        """The same where all programs have the gradients of all gates."""
+        writer, gates = self.writer, self.layout.gates
+        for were_before in (False, True):  # late gates were sent before the others
+            some = tuple(pair for pair in pairs if were_before == (pair[1] in self.late and not is_late))
+            buffer = self._buffer(1 + were_before)
+            for mine, theirs in runs(some, writer.width):
+                first_gate, depth = theirs.start // writer.width, (theirs.stop - theirs.start) * writer.itemsize
+                left = f"{gates.start + first_gate * self.gate_bytes} + {buffer} + top * {gates.stride}"
+                right = f"{matrix.start + mine.start * writer.itemsize} + first_column * {matrix.stride}"
+                writer.add(
+                    f"multiply_all<1, true>((float (&)[1][M][N][4]){target}, address_of(shared) + {left}, "
+                    f"{gates.stride}, address_of(shared) + {right}, {matrix.stride}, 0, {depth});"
+                )
+
+    def _buffer(self, ago: int) -> str:
+        """Where gates lie that were sent so many exchanges ago."""
+        count = self.layout.num_buffers
+        return f"(turn + {count - ago}) % {count} * {self.layout.gates_bytes}"
+
+    @property
+    def gate_bytes(self) -> int:
+        """From a gate's tiles of 16 rows to those of the next."""
+        return self.writer.width * self.writer.itemsize * 16
+
+    # -------------------------------------------------------------------------------------------------- the node itself
+
     def _read_places(self, time: str) -> list[Rows]:
-        """What a step reads: gates, and its own state; what lies one step before it is read as the state there."""
+        """What a moment reads: gates, its own state, and states that it took over."""
         writer, code = self.writer, self.code
         read = names_read(code.program.backward)
-        parts = dict.fromkeys(code.edge_read(name)[1] for name in read if writer.is_previous(name))
-        parts |= dict.fromkeys(name.removeprefix("state ") for name in read if name.startswith("state "))
-        parts |= {code.first_part: None} if code.gate_is_state else {}
-        values = [writer.value((code.key[0], part), writer.step, time=time) for part in parts]
-        return values if code.gate_is_state else [writer.gates_of(code, time), *values]
+        found = [] if code.gate_is_state else [writer.gates_of(code, time)]
+        values = [((code.key[0], name.removeprefix("state ")), 0) for name in read if name.startswith("state ")]
+        values += [((code.key[0], code.first_part), 0)] if code.gate_is_state else []
+        taken = taken_over(code)
+        values += [
+            ((taken[name].source[0], code.edge_read(name)[1]), taken[name].delay) for name in read if name in taken
+        ]
+        # what was read a step ago of one's own state is the state there, and near already
+        own = {part for part, delay in values if delay == 0}
+        values = [(part, delay) for part, delay in values if delay != writer.step or part not in own]
+        return found + [writer.value(part, delay, time=time) for part, delay in dict.fromkeys(values)]
 
     def _late(self, outputs: Mapping[str, Expression]) -> None:
         """The gates of the second product come first; the gradient of what it multiplied follows, and stays."""
         writer = self.writer
+        writer.add("float dreset[M][N][4] = {};")
         with writer.block(""):
             inputs = self._inputs(outputs)
-            with writer.vectors():
-                self._gates(outputs, inputs, list(outputs), is_in_memory=False)
-        writer.add("float dreset[M][N][4] = {};", "__syncthreads();")
-        self._multiply("(float (&)[1][M][N][4])dreset", writer.product.reset_pairs)
+            self._gates(outputs, inputs, list(outputs), is_in_memory=False)
+        self._sent(self.late)
+        for product in self.code.internal:
+            if product.reset_pairs:
+                with writer.block(""):
+                    self._multiply("dreset", product.name, product.reset_pairs, is_late=True)
 
     def _moment(self, outputs: Mapping[str, Expression]) -> None:
         inputs = self._inputs(outputs) | {"d reset": f"dreset{SUM}"}
         names = [name for name in outputs if name.startswith("d gate ")]
-        with self.writer.vectors():
-            self._gates(outputs, inputs, names, is_in_memory=True)
+        self._gates(outputs, inputs, names, is_in_memory=True)
 
     def _gates(
         self, outputs: Mapping[str, Expression], inputs: Mapping[str, str], names: Sequence[str], *, is_in_memory: bool
     ) -> None:
-        """Lines that compute gradients of gates and of all else for a row, and put them where they belong."""
-        writer, gates = self.writer, self.code.program.gates
-        passed = [each for each in self.passed if is_in_memory and each.source in self.wanted]
-        stored = {name: f"out{place}" for place, name in enumerate(names)}
-        stored |= {f"d {each.name}": f"passed{place}" for place, each in enumerate(passed)}
-        if is_in_memory and "d depth" in outputs and self.code.depth_product.has_projection:
-            stored["d depth"] = "projected"
-        writer.add(f"float {', '.join(f'{variable}[U]' for variable in stored.values())};")
-        with writer.unrolled("u < U"):
-            found = writer.formulas(outputs, inputs)
-            for name, variable in stored.items():
-                writer.add(f"{variable}[u] = {found[name]};")
-            if is_in_memory:
-                self._keep_passed(found)
-        for name in names:
-            gate = gates.index(name.removeprefix("d gate "))
-            if is_in_memory != (gate in late_gates(self.code)):  # others read late gates since these were there
-                writer.store_shared(str(self.layout.left), self.layout.left_stride, gate * self.width, stored[name])
-            if is_in_memory:
-                writer.store(writer.place_of_gate(gate), stored[name])
-        for each in passed:
-            if each.edge.source != self.code.key:
-                rows = writer.per_time("passed", (self.code.key, each.name), self.width, 4)
-                writer.store(rows, stored[f"d {each.name}"])
-        if "projected" in stored.values():
-            writer.store(writer.per_time("dprojected", self.code.depth_product.edge, self.width, 4), "projected")
+        """Lines that compute gradients of gates and of all else, and put them where they belong."""
+        writer, layout = self.writer, self.layout
+        gates = {self.code.program.gates.index(name.removeprefix("d gate ")): name for name in names}
+        # others read late gates since these were there
+        multiplied = {gate: name for gate, name in gates.items() if is_in_memory != (gate in self.late)}
+        places: dict[str, Rows] = {}
+        if is_in_memory:
+            places = {
+                name: writer.place_of_gate(self.code, gate) for gate, name in gates.items()
+            } | self._passed_places()
+        stored = {name: f"out{place}[m][half]" for place, name in enumerate({**dict.fromkeys(names), **places})}
+        writer.add(f"float {', '.join(f'out{place}[M][2][U]' for place in range(len(stored)))};")
+        with writer.vectors():
+            with writer.unrolled("u < U"):
+                found = writer.formulas(self.code, outputs, inputs)
+                for name, variable in stored.items():
+                    writer.add(f"{variable}[u] = {found[name]};")
+                if is_in_memory:
+                    self._keep_passed(found)
+            if not layout.sends_gates:
+                for gate, name in multiplied.items():
+                    column = f"own_unit + {gate * writer.share}"
+                    writer.store_shared(str(layout.gates.start), layout.gates.stride, column, stored[name])
+                self._store(places, stored)
+        if layout.sends_gates:  # where others wait, they come first
+            for gate, name in multiplied.items() if self.products or not is_in_memory else ():
+                start = f"{layout.gates.start + gate * self.gate_bytes} + {self._buffer(0)}"
+                writer.send(start, layout.gates.stride, writer.counter(layout), stored[name])
+            with writer.vectors():
+                self._store(places, stored)
+
+    def _store(self, places: Mapping[str, Rows], stored: Mapping[str, str]) -> None:
+        """Lines that store a row's results."""
+        for name, rows in places.items():
+            self.writer.store(rows, stored[name])
+
+    def _passed_places(self) -> dict[str, Rows]:
+        """Where gradients of what formulas take over as it is go, if not to registers."""
+        writer, kernel, code = self.writer, self.kernel, self.code
+        found: dict[str, Rows] = {}
+        for each in self.passed:
+            if each.source in kernel.wanted and not kept_as_passed(each, kernel.resident):
+                found[f"d {each.name}"] = writer.per_time("passed", (code.key, each.name), writer.width, 4)
+        if "d depth" in code.program.backward and code.depth_product.has_projection:
+            found["d depth"] = writer.per_time("dprojected", code.depth_product.edge, writer.width, 4)
+        return found
 
     def _keep_passed(self, found: Mapping[str, str]) -> None:
-        """The gradients of the last state that the formulas pass back; the product is added to them later."""
-        for part in self.kept:
-            texts = [
-                found[f"d {each.name}"]
-                for each in self.passed
-                if each.edge.source == self.code.key and each.part == part
-            ]
-            self.writer.add(f"{self._last(part)} = {' + '.join(texts) or '0.0f'};")
-
-    def _store_before(self) -> None:
-        """Gradients of the state before the first step."""
-        writer, name = self.writer, self.code.key[0]
-        with writer.vectors():
-            for part in self.kept:
-                rows = writer.rows("dbefore", (name, part), "float", "member", self.width)
-                writer.add("float all[U];" if part == self.kept[0] else "")
-                with writer.unrolled("u < U"):
-                    writer.add(f"all[u] = {self._last(part)};")
-                writer.store(rows, "all")
+        """What has arrived is used; what the formulas pass back begins the gradients of what they took over."""
+        kernel, resident = self.kernel, self.kernel.resident
+        for part in self.code.parts:
+            if (self.code.key[0], part) in resident.kept:
+                self.writer.add(f"{kernel.gradient((self.code.key[0], part), 0)}{SUM} = 0.0f;")
+        for each in self.passed:
+            if kept_as_passed(each, resident):
+                target = kernel.gradient(each.source, resident.age(each.edge))
+                self.writer.add(f"{target}{SUM} += {found[f'd {each.name}']};")

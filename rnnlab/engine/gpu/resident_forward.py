@@ -1,163 +1,264 @@
-"""The forward kernel of a node whose matrices and last state stay on the chip."""
+"""The forward kernel of nodes whose matrices and last states stay on the chip."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import TYPES
 from rnnlab.engine.gpu.formulas import names_read
-from rnnlab.engine.gpu.resident import SUM, Layout, ResidentWriter, taken_over
+from rnnlab.engine.gpu.resident import SUM, Layout, ResidentWriter, taken_over, warps_of
 from rnnlab.engine.gpu.spread import late_gates
+from rnnlab.engine.nodes import NodeCode, Part, Product
 
 
 def resident_forward(writer: ResidentWriter) -> KernelText:
-    """The kernel of a component of one node."""
+    """The kernel of a component."""
     return _Forward(writer).write()
 
 
 class _Forward:
     def __init__(self, writer: ResidentWriter) -> None:
-        self.writer, self.code, self.width = writer, writer.code, writer.width
-        program = self.code.program
-        self.outputs = [program.forward] if program.early is None else [program.early, program.forward]
-        self.late = late_gates(self.code)
-        early = [gate for gate in range(self.code.num_gates) if gate not in self.late]
-        self.fresh = [early, self.late]  # the gates that each stage computes
-        self.layout = Layout(self.code, writer.arithmetic, writer.num_rows, backward=False)
-        self.multiplied = writer.product.part[1]  # the part of the state that the product reads
+        self.writer, self.resident, self.width = writer, writer.resident, writer.width
+        self.layout = Layout(self.resident, writer.arithmetic, writer.shape, backward=False)
+        self.held = {part: f"held{number}" for number, part in enumerate(self.resident.held)}
+        self.nodes = [_Node(self, number, code) for number, code in enumerate(self.resident.codes)]
+        self.first = "0" if writer.step == 1 else "(T - 1)"
+        # biases stay in registers where a thread has few units; else they are read anew, from the first-level cache
+        self.keeps_biases = warps_of(self.width, writer.shape).unit_tiles == 1
 
     def write(self) -> KernelText:
         writer, layout = self.writer, self.layout
-        columns = writer.product.num_gates * self.width
         writer.start()
-        writer.keep(0, layout.matrix_stride, Argument("turned", writer.product.name), columns, self.width)
+        products = {product.name: product for _, product in self.resident.products}
+        for name, place in layout.matrices.items():
+            writer.keep(place, Argument("turned", name), products[name].num_gates, self.width)
         self._start_states()
-        self._start_given()
-        writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
+        for node in self.nodes:
+            if self.keeps_biases:
+                node.load_biases(node.biases)
+            node.start_given()
+        self._bring_delayed("0", "0")
+        writer.begin(layout)
         with writer.block("for (int position = 0; position < T; ++position)"):
             writer.add(f"const int time = {'position' if writer.step == 1 else 'T - 1 - position'};")
-            if len(self.outputs) == 1:  # the last state and the new one take turns
-                writer.add(f"const int last = {layout.left} + position % 2 * {layout.left_bytes};")
-                writer.add(f"const int next = {layout.left} + (position + 1) % 2 * {layout.left_bytes};")
-            else:
-                writer.add(f"const int last = {layout.left}, next = last, reset = last + {layout.left_bytes};")
-            if self.given:
-                after_next = f"time + {2 * writer.step}"
-                writer.ask_ahead([writer.gates_of(self.code, after_next)], f"{after_next} >= 0 && {after_next} < T")
-            self.kept: dict[str, str] = {}
-            for number in range(len(self.outputs)):
-                self._keep_for_later(number)
-                with writer.block(""):
-                    self._stage(number)
-                if number + 1 == len(self.outputs):
-                    self._fetch_given(f"(time + {writer.step})", "position + 1 < T")
-                writer.add("__syncthreads();")
+            writer.add(f"const int now = position % 2 * {layout.buffer_bytes};")
+            writer.add(f"const int before = (position + 1) % 2 * {layout.buffer_bytes};")
+            if layout.delayed:
+                with writer.block("if (position + 1 < T)"):
+                    self._bring_delayed("(time + 1)", "before")
+                writer.add("end_group();")
+            for node in self.nodes:
+                with writer.moment(node.code):
+                    node.write()
+            if layout.delayed:
+                writer.add("await_groups<0>();", "__syncthreads();")
         return writer.text()
 
-    # ----------------------------------------------------------------------------------------------- before the loop
-
-    def _start_given(self) -> None:
-        """Sums from other components are asked for a step before they are needed."""
-        external = sorted({gate for product in self.code.external for _, gate in product.pairs})
-        self.given = {gate: f"given{gate}" for gate in external}
-        for variable in self.given.values():
-            self.writer.add(f"Vector<{TYPES[self.writer.itemsize]}> {variable}[M][2] = {{}};")
-        self._fetch_given("0" if self.writer.step == 1 else "(T - 1)", "true")
-
-    def _fetch_given(self, time: str, condition: str) -> None:
-        with self.writer.block(f"if ({condition})"):
-            for gate, variable in self.given.items():
-                self.writer.fetch_again(variable, self.writer.place_of_gate(gate, time))
+    def _bring_delayed(self, time: str, moved: str) -> None:
+        """States of longer ago than a step are in memory, for a step at the latest."""
+        writer = self.writer
+        for code, product in self.resident.delayed:
+            with writer.block(f"if ({writer.exists(code, time)})" if writer.period > 1 else ""):
+                place = self.layout.delayed[product.edge]
+                writer.bring(place, writer.value(product.part, product.edge.delay, time=time), moved)
 
     def _start_states(self) -> None:
         """What came before the first step: in registers what is taken over, in shared memory what is multiplied."""
-        writer, name = self.writer, self.code.key[0]
-        names = [each for each in taken_over(self.code) if writer.is_previous(each)]
-        parts = list(dict.fromkeys(self.code.edge_read(each)[1] for each in names))
-        self.previous = {part: f"previous{number}" for number, part in enumerate(parts)}
-        for variable in self.previous.values():
-            writer.add(f"float {variable}[M][N][4];")
-        time = "0" if writer.step == 1 else "(T - 1)"
-        for part in dict.fromkeys((*parts, self.multiplied)):
-            text = writer.fetch(f"start_{part}", writer.value((name, part), writer.step, time=time))
-            with writer.vectors():
-                writer.add("float start[U];")
-                with writer.unrolled("u < U"):
-                    writer.add(f"start[u] = {text};")
-                    if part in self.previous:
-                        writer.add(f"{self.previous[part]}{SUM} = start[u];")
-                if part == self.multiplied:
-                    writer.store_shared(str(self.layout.left), self.layout.left_stride, 0, "start")
+        writer, resident = self.writer, self.resident
+        for variable in self.held.values():
+            writer.add(f"float {variable}[M][N][4] = {{}};")
+        for part in self._read_at_first({part: self.held[part] for part in resident.held}):
+            with writer.block(""):
+                text = writer.fetch("start", writer.value(part, writer.step, time=self.first))
+                with writer.vectors(), writer.unrolled("u < U"):
+                    writer.add(f"{self.held[part]}{SUM} = {text};")
+        for part in self._read_at_first(self.layout.states):
+            with writer.block("for (int program = 0; program < PROGRAMS; ++program)"):  # of all units
+                writer.add("const int unit = program * SHARE + own_unit;")
+                text = writer.fetch("start", writer.value(part, writer.step, time=self.first))
+                with writer.vectors():
+                    writer.add("float all[U];")
+                    with writer.unrolled("u < U"):
+                        writer.add(f"all[u] = {text};")
+                    place = self.layout.states[part]
+                    start = str(place.start + self.layout.buffer_bytes)
+                    if writer.is_cluster:
+                        writer.store_in_tile(start, place.stride, "all")
+                    else:
+                        writer.store_shared(start, place.stride, "unit", "all")
 
-    # ----------------------------------------------------------------------------------------------------- a step
+    def _read_at_first(self, parts: Mapping[Part, object]) -> list[Part]:
+        """Those of which the first step reads what came before it."""
+        plan = self.writer.plan
+        known = plan.histories if self.writer.step == 1 else plan.lookaheads
+        return [part for part in parts if known.get(part)]
 
-    def _keep_for_later(self, number: int) -> None:
+
+class _Node:
+    """What one node adds to the kernel."""
+
+    def __init__(self, kernel: _Forward, number: int, code: NodeCode) -> None:
+        self.kernel, self.number, self.code = kernel, number, code
+        self.writer, self.layout = kernel.writer, kernel.layout
+        program = code.program
+        self.outputs = [program.forward] if program.early is None else [program.early, program.forward]
+        late = late_gates(code)
+        early = [gate for gate in range(code.num_gates) if gate not in late]
+        self.fresh = [early, late]  # the gates that each stage computes
+        external = sorted({gate for product in code.external for _, gate in product.pairs})
+        self.given = {gate: f"given{number}_{gate}" for gate in external}
+        self.kept: dict[str, str] = {}  # what a second stage reads of the first
+        read = {name for outputs in self.outputs for name in names_read(outputs)}
+        self.biases = [gate for gate, name in enumerate(program.gates) if f"bias {name}" in read]
+
+    # ----------------------------------------------------------------------------------------------- before the loop
+
+    def start_given(self) -> None:
+        """Sums from other components are asked for a moment before they are needed."""
+        for variable in self.given.values():
+            self.writer.add(f"Vector<{TYPES[self.writer.itemsize]}> {variable}[M][2] = {{}};")
+        period, phase = self.writer.period, self.code.key[1]
+        if self.given and period > 1:
+            start = f"first{self.number}"
+            self.writer.add(f"const int {start} = (int)((({phase} - a.first_step) % {period} + {period}) % {period});")
+            self._fetch_given(start, f"{start} < T")
+        else:
+            self._fetch_given(self.kernel.first, "true")
+
+    def _fetch_given(self, time: str, condition: str) -> None:
+        if self.given:
+            with self.writer.block(f"if ({condition})"):
+                for gate, variable in self.given.items():
+                    self.writer.fetch_again(variable, self.writer.place_of_gate(self.code, gate, time))
+
+    # ------------------------------------------------------------------------------------------------------ a moment
+
+    def write(self) -> None:
+        """Lines for a moment of the node."""
+        writer = self.writer
+        ahead = writer.period * writer.step
+        if self.given:
+            after_next = f"time + {2 * ahead}"
+            writer.ask_ahead([writer.gates_of(self.code, after_next)], f"{after_next} >= 0 && {after_next} < T")
+        for stage, outputs in enumerate(self.outputs):
+            self._keep_for_later(stage)
+            with writer.block(""):
+                self._stage(stage)
+            if stage + 1 == len(self.outputs):
+                self._fetch_given(f"(time + {ahead})", f"time + {ahead} >= 0 && time + {ahead} < T")
+            num_left = len([name for name in outputs if self._left_of(name)])
+            if not writer.is_cluster:
+                writer.add("__syncthreads();")
+            elif num_left:
+                writer.hear(self.layout, f"ROWS * WIDTH * {writer.itemsize * num_left}")
+
+    def _keep_for_later(self, stage: int) -> None:
         """Registers for what a second stage reads of the first."""
-        later = names_read(self.outputs[1]) if number == 0 and len(self.outputs) == 2 else []
-        for name in later:
+        for name in names_read(self.outputs[1]) if stage == 0 and len(self.outputs) == 2 else ():
             if name in self.outputs[0]:
-                self.kept[name] = f"kept{len(self.kept)}"
+                self.kept[name] = f"kept{self.number}_{len(self.kept)}"
                 self.writer.add(f"float {self.kept[name]}[M][N][4];")
 
-    def _stage(self, number: int) -> None:
-        writer, code, fresh = self.writer, self.code, self.fresh[number]
-        outputs = self.outputs[number]
-        gates = code.program.gates
-        inputs = self._inputs(number)
-        self._start_sums(fresh, names_read(outputs))
-        pairs, left = (writer.product.pairs, "last") if number == 0 else (writer.product.reset_pairs, "reset")
-        writer.multiply("sums", pairs, fresh, left, self.layout)
+    def _stage(self, stage: int) -> None:
+        writer, code, fresh, outputs = self.writer, self.code, self.fresh[stage], self.outputs[stage]
+        inputs = self._inputs(stage)
+        self._start_sums(fresh)
+        for product in code.internal:
+            self._multiply(product, stage)
         # the sums hold the biases already: these would take registers while the formulas run
         inputs |= {name: "0.0f" for name in names_read(outputs) if name.startswith("bias ")}
+        gates = {f"gate {code.program.gates[gate]}": f"sum{gate}" for gate in fresh}
+        stored = {name: f"out{place}[m][half]" for place, name in enumerate(outputs)}
+        writer.add(f"float {', '.join(f'out{place}[M][2][U]' for place in range(len(outputs)))};")
         with writer.vectors():
-            stored = {name: f"out{place}" for place, name in enumerate(outputs)}
-            writer.add(f"float {', '.join(f'{variable}[U]' for variable in stored.values())};")
             with writer.unrolled("u < U"):
                 writer.add(*(f"const float sum{gate} = sums[{place}]{SUM};" for place, gate in enumerate(fresh)))
-                found = writer.formulas(outputs, inputs | {f"gate {gates[gate]}": f"sum{gate}" for gate in fresh})
-                for name, text in found.items():
-                    writer.add(f"{stored[name]}[u] = {text};")
-                    if number == 0 and name in self.kept:
-                        writer.add(f"{self.kept[name]}{SUM} = {text};")
-                for part, variable in self.previous.items() if number + 1 == len(self.outputs) else ():
-                    writer.add(f"{variable}{SUM} = {found[f'state {part}']};")
+                found = writer.formulas(code, outputs, inputs | gates)
+                self._keep(found, stored, stage)
+            if not writer.is_cluster:  # where others wait, they come first
+                self._store(stored)
+        if writer.is_cluster:
             for name, variable in stored.items():
-                self._store(name, variable)
+                if left := self._left_of(name):
+                    writer.send(*left, writer.counter(self.layout), variable)
+            with writer.vectors():
+                self._store(stored)
 
-    def _inputs(self, number: int) -> dict[str, str]:
-        """What formulas read beside the fresh gates: from registers, or asked for here, before the products."""
+    def _keep(self, found: Mapping[str, str], stored: Mapping[str, str], stage: int) -> None:
+        """Lines that put results where they are stored from, and into registers for those who take them from there."""
         writer = self.writer
-        inputs: dict[str, str] = {}
-        for name in names_read(self.outputs[number]):
-            if writer.is_previous(name):
-                inputs[name] = f"{self.previous[self.code.edge_read(name)[1]]}{SUM}"
-            elif name in self.kept and number == 1:
+        for name, text in found.items():
+            writer.add(f"{stored[name]}[u] = {text};")
+            if stage == 0 and name in self.kept:
+                writer.add(f"{self.kept[name]}{SUM} = {text};")
+        for (name, part), variable in self.kernel.held.items():
+            if name == self.code.key[0] and f"state {part}" in found:
+                writer.add(f"{variable}{SUM} = {found[f'state {part}']};")
+
+    def _multiply(self, product: Product, stage: int) -> None:
+        """Lines for what a product adds to the gates of a stage."""
+        writer, layout, fresh = self.writer, self.layout, self.fresh[stage]
+        matrix = layout.matrices[product.name]
+        age = self.kernel.resident.age(product.edge)
+        place = layout.delayed[product.edge] if age > 1 else layout.states[product.part]
+        buffer = "before" if age == 1 else "now"
+        pairs = tuple(pair for pair in product.pairs if pair[1] in fresh)
+        writer.multiply("sums", pairs, fresh, f"{place.start} + {buffer}", place.stride, matrix)
+        if stage == 1:
+            resets = layout.resets
+            writer.multiply("sums", product.reset_pairs, fresh, str(resets.start), resets.stride, matrix)
+
+    def _inputs(self, stage: int) -> dict[str, str]:
+        """What formulas read beside the fresh gates: from registers, or asked for here, before the products."""
+        writer, resident = self.writer, self.kernel.resident
+        taken, inputs = taken_over(self.code), dict[str, str]()
+        for name in names_read(self.outputs[stage]):
+            edge = taken.get(name)
+            if name in self.kept and stage == 1:
                 inputs[name] = f"{self.kept[name]}{SUM}"
+            elif edge is not None and resident.is_internal(edge) and resident.is_in_time(self.code, edge):
+                inputs[name] = f"{self.kernel.held[edge.source[0], self.code.edge_read(name)[1]]}{SUM}"
             elif name.startswith(("carried ", "identity ", "depth")):
                 inputs[name] = writer.fetch(f"in{len(inputs)}", writer.place_of(self.code, name))
         return inputs
 
-    def _start_sums(self, fresh: Sequence[int], read: Sequence[str]) -> None:
+    def load_biases(self, gates: Sequence[int]) -> None:
+        """Lines that load the biases of gates."""
+        writer, width = self.writer, self.writer.width
+        for gate in gates:
+            start = f"member * {self.code.num_gates * width} + {gate * width} + unit"
+            array = writer.array("bias", self.code.bias)
+            variable = f"bias{self.number}_{gate}"
+            writer.add(f"const Vector<float> {variable} = load_vector((const float *){array} + {start});")
+
+    def _start_sums(self, fresh: Sequence[int]) -> None:
         """Sums begin with the bias, and with what products from other components gave."""
-        writer, all_gates = self.writer, self.code.num_gates * self.width
+        writer = self.writer
         writer.add(f"float sums[{len(fresh)}][M][N][4] = {{}};")
+        if not self.kernel.keeps_biases:
+            self.load_biases([gate for gate in fresh if gate in self.biases])
         for place, gate in enumerate(fresh):
             texts: list[str] = []
-            if f"bias {self.code.program.gates[gate]}" in read:
-                start = f"member * {all_gates} + {gate * self.width} + unit"
-                array = writer.array("bias", self.code.bias)
-                writer.add(f"const Vector<float> bias{gate} = load_vector((const float *){array} + {start});")
-                texts.append(f"bias{gate}.x[u]")
+            if gate in self.biases:
+                texts.append(f"bias{self.number}_{gate}.x[u]")
             if gate in self.given:
                 texts.append(f"number({self.given[gate]}[m][half], u)")
             if texts:
                 with writer.vectors(), writer.unrolled("u < U"):
                     writer.add(f"sums[{place}]{SUM} = {' + '.join(texts)};")
 
-    def _store(self, name: str, variable: str) -> None:
-        writer, layout = self.writer, self.layout
-        if not (name.startswith("gate ") and self.code.gate_is_state):  # then the state is stored, and is enough
-            writer.store(writer.place_of(self.code, name), variable)
-        if name == f"state {self.multiplied}":
-            writer.store_shared("next", layout.left_stride, 0, variable)
-        elif name == "reset":
-            writer.store_shared("reset", layout.left_stride, 0, variable)
+    def _left_of(self, name: str) -> tuple[str, int] | None:
+        """Where a result lies that products multiply, and how far its rows are apart."""
+        if name == "reset":
+            return str(self.layout.resets.start), self.layout.resets.stride
+        place = self.layout.states.get((self.code.key[0], name.removeprefix("state ")))
+        return (f"{place.start} + now", place.stride) if place and name.startswith("state ") else None
+
+    def _store(self, stored: Mapping[str, str]) -> None:
+        """Lines that store a row's results."""
+        writer = self.writer
+        for name, variable in stored.items():
+            left = self._left_of(name)
+            if left and not writer.is_cluster:
+                writer.store_shared(*left, "unit", variable)
+            if not (name.startswith("gate ") and self.code.gate_is_state):  # then the state is stored, and is enough
+                writer.store(writer.place_of(self.code, name), variable)

@@ -141,8 +141,8 @@ class _Backward(SpreadNode):
         writer = self.writer
         with self.elements():
             for part, depth in self.depths.items():
-                index = f"(member * {depth} + time + {depth})"
-                rows = writer.rows("dbefore", (self.code.key[0], part), "float", index, self.width)
+                first = f"member * {depth} + {depth}"
+                rows = writer.rows("dbefore", (self.code.key[0], part), "float", first, "time", self.width)
                 with writer.block(f"if (time >= -{depth})"):
                     self.store(rows, f"{self._change(part)}[e]")
             for variable in self.previous.values():

@@ -7,7 +7,7 @@ import pytest
 from rnnlab import Architecture, ModelError
 from rnnlab.engine.gpu import cuda_driver, program
 from rnnlab.engine.gpu.choice import gpu_program
-from rnnlab.engine.gpu.layout import batch_tile
+from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.program import CudaKernel, GpuProgram
 from rnnlab.engine.nodes import Part
 
@@ -18,12 +18,13 @@ class Gpu(NamedTuple):
     architecture: str
     num_processors: int
     shared_bytes: int  # that a program may have of a multiprocessor's own memory
+    cluster_size: int  # how many programs may share theirs
 
 
 GPUS = {
-    "A100": Gpu("sm_80", 108, 166_912),
-    "RTX 3070": Gpu("sm_86", 46, 101_376),
-    "H200": Gpu("sm_90", 132, 232_448),
+    "A100": Gpu("sm_80", 108, 166_912, 1),
+    "RTX 3070": Gpu("sm_86", 46, 101_376, 1),
+    "H200": Gpu("sm_90", 132, 232_448, 8),
 }
 
 
@@ -59,6 +60,7 @@ def cuda_texts(
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr(program, "CudaFunction", CudaText)
         patches.setattr(program, "shared_memory", lambda: gpu.shared_bytes)
+        patches.setattr(program, "cluster_size", lambda: gpu.cluster_size)
         gpu_program.cache_clear()  # a program keeps the tilings of one GPU
         made = gpu_program(architecture, nonlinearity, precision, is_spread=is_spread)
         gpu_program.cache_clear()
@@ -78,9 +80,10 @@ def _spread(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> 
 def _resident(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> list[CudaText]:
     if not made.is_resident(number):
         return []
-    rows = batch_tile(*sizes, gpu.num_processors)
+    found = made.shapes(number)
+    shapes = {found[0], best_shape(found, made.resident(number), sizes, gpu.num_processors)}
     passes = (None, gradients_of(made))
-    return [_text_of(made.resident_kernel(number, rows, frozenset(), each, 0)) for each in passes]
+    return [_text_of(made.resident_kernel(number, shape, frozenset(), each, 0)) for shape in shapes for each in passes]
 
 
 def gradients_of(made: GpuProgram) -> tuple[frozenset[Part], frozenset[Part], frozenset[Part]]:

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -20,6 +19,8 @@ typedef long long i64;
 #define DEVICE inline
 #define __global__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __CUDA_ARCH__ 900
 using std::max;
 using std::min;
 
@@ -29,11 +30,16 @@ struct Index {
 struct float2 {
   float x, y;
 };
+struct float4 {
+  float x, y, z, w;
+};
 inline float2 make_float2(float x, float y) { return {x, y}; }
 
 // -------------------------------------------------------------------------------------------------------------- fibers
 
-constexpr int LANES = 32, STACK_BYTES = 1 << 17, TURNS = 1000;  // turns of a warp that waits in a loop of its own
+constexpr int LANES = 32, STACK_BYTES = 1 << 17;
+constexpr int MOST_TURNS = 1000;     // of a warp that waits in a loop of its own, before others have theirs
+constexpr int MOST_ROUNDS = 100000;  // of all warps, before it is clear that they wait in vain
 
 struct Barrier {
   int arrived = 0;
@@ -43,6 +49,14 @@ struct Copy {
   u32 to;
   const char *from;
 };
+struct Sent {  // from a program of a cluster to another
+  u32 to, counter;
+  std::vector<u32> numbers;
+};
+struct Counter {  // of bytes, as it lies in shared memory
+  short phase, is_expected;
+  int bytes;
+};
 struct Program;
 struct Fiber {
   ucontext_t context;
@@ -51,7 +65,7 @@ struct Fiber {
   Index thread;
   int lane;
   struct Warp *warp;
-  bool is_done = false, waits_for_program = false;
+  bool is_done = false, waits_for_program = false;  // or for bytes from another
   std::vector<std::vector<Copy>> groups{1};  // copies on their way, by the group that they were ended in
 };
 struct Warp {
@@ -62,12 +76,16 @@ struct Warp {
 struct Program {
   Index block;
   std::vector<char> memory;
-  Barrier barrier;
+  Barrier barrier, barrier_of_all, *of_cluster;
   std::vector<std::unique_ptr<Warp>> warps;
+  std::vector<std::unique_ptr<Program>> *cluster;
+  int first_of_cluster;
+  std::vector<Sent> sent;  // to it, on its way
   char *start() { return (char *)(((size_t)memory.data() + 127) / 128 * 128); }
 };
 
 static ucontext_t scheduler;
+static const char *what_is_wrong;
 static Fiber *current;
 static Index threadIdx, blockIdx, gridDim;
 static char *shared;
@@ -87,6 +105,10 @@ static void wait_at(Barrier &barrier, int count, bool of_program) {
   me->waits_for_program = false;
 }
 inline void __syncthreads() { wait_at(current->program->barrier, (int)current->program->warps.size() * LANES, true); }
+inline void meet() {
+  const int count = (int)current->program->warps.size() * LANES * gridDim.x;
+  wait_at(*current->program->of_cluster, count, true);
+}
 inline void __syncwarp() { wait_at(current->warp->barrier, LANES, false); }
 
 // every lane of a warp says some numbers, and sees those of all
@@ -152,6 +174,8 @@ template <int COUNT> void load_tiles(u32 (&to)[COUNT], u32 from) {
   for (int i = 0; i < COUNT; ++i)
     std::memcpy(&to[i], shared + said[i * 8 + current->lane / 4][0] + current->lane % 4 * 4, 4);
 }
+template <int COUNT> void load_numbers(u32 (&to)[COUNT], u32 from) { std::memcpy(to, shared + from, 4 * COUNT); }
+inline u32 of_neighbour(u32 x) { return told({x})[current->lane ^ 1][0]; }
 
 // sums of 16 rows by 8 columns; `left(row, k)` and `right(k, column)` are factors, as lanes told them
 template <class Left, class Right> void add_products(float (&sum)[4], int depth, Left left, Right right) {
@@ -176,6 +200,41 @@ inline void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 
 // -------------------------------------------------------------------------------------------- programs for one another
 
+constexpr u32 PROGRAM_BYTES = 1 << 20;  // addresses of one program's shared memory, in those of a cluster
+
+inline u32 in_program(u32 address, int program) { return address + (program + 1) * PROGRAM_BYTES; }
+template <int COUNT> void send(u32 to, const u32 (&x)[COUNT], u32 counter) {
+  const Program *me = current->program;
+  Program &other = *(*me->cluster)[me->first_of_cluster + to / PROGRAM_BYTES - 1];
+  if (to / PROGRAM_BYTES != counter / PROGRAM_BYTES) what_is_wrong = "the counter of another program than the numbers";
+  if (to % (4 * COUNT)) what_is_wrong = "numbers are sent to a place between two";
+  other.sent.push_back({to % PROGRAM_BYTES, counter % PROGRAM_BYTES, {x, x + COUNT}});
+}
+inline Counter &counter_at(u32 counter) { return *(Counter *)(shared + counter); }
+inline void turn(Counter &counter) {
+  if (counter.is_expected && !counter.bytes) counter.phase ^= 1, counter.is_expected = 0;
+}
+inline void new_counter(u32 counter) { counter_at(counter) = {0, 0, 0}; }
+inline void expect_bytes(u32 counter, int bytes) {
+  if (counter_at(counter).is_expected) what_is_wrong = "bytes are expected twice in a phase";
+  counter_at(counter).is_expected = 1, counter_at(counter).bytes += bytes;
+  turn(counter_at(counter));
+}
+inline bool has_come(u32 counter, int phase) {
+  for (const Sent &each : current->program->sent) {
+    std::memcpy(shared + each.to, each.numbers.data(), each.numbers.size() * 4);
+    counter_at(each.counter).bytes -= (int)each.numbers.size() * 4;
+    turn(counter_at(each.counter));
+  }
+  current->program->sent.clear();
+  if (counter_at(counter).phase != phase) return true;
+  Fiber *me = current;
+  me->waits_for_program = true;
+  let_others();
+  me->waits_for_program = false;
+  return false;
+}
+
 inline int seen(const int *flag) { return *(const volatile int *)flag; }
 inline void show(int *flag, int value) { *(volatile int *)flag = value; }
 
@@ -189,27 +248,29 @@ static void run_fiber() {
   let_others();
 }
 
-static std::unique_ptr<Program> new_program(Index block, int num_threads, int shared_bytes) {
-  auto program = std::make_unique<Program>();
-  program->block = block;
+static void add_program(std::vector<std::unique_ptr<Program>> &programs, Index block, int num_threads,
+                        int shared_bytes) {
+  programs.push_back(std::make_unique<Program>());
+  Program *program = programs.back().get();
+  program->block = block, program->cluster = &programs, program->first_of_cluster = (int)programs.size() - 1 - block.x;
+  program->of_cluster = &programs[program->first_of_cluster]->barrier_of_all;
   program->memory.assign(shared_bytes + 128, (char)0xff);
   for (int warp = 0; warp < num_threads / LANES; ++warp) {
     program->warps.push_back(std::make_unique<Warp>());
     for (int lane = 0; lane < LANES; ++lane) {
       Fiber &fiber = program->warps.back()->fibers[lane];
-      fiber.program = program.get(), fiber.warp = program->warps.back().get();
+      fiber.program = program, fiber.warp = program->warps.back().get();
       fiber.lane = lane, fiber.thread = {warp * LANES + lane, 0, 0};
       getcontext(&fiber.context);
       fiber.context.uc_stack.ss_sp = fiber.stack.get(), fiber.context.uc_stack.ss_size = STACK_BYTES;
       makecontext(&fiber.context, run_fiber, 0);
     }
   }
-  return program;
 }
 
 // lets a warp run until it must wait for its program, or has long waited for others; whether it is done
 static bool run_warp(Warp &warp) {
-  for (int turn = 0; turn < TURNS; ++turn) {
+  for (int turn = 0; turn < MOST_TURNS; ++turn) {
     bool is_done = true, waits = true;
     for (Fiber &fiber : warp.fibers) {
       if (fiber.is_done) continue;
@@ -225,9 +286,11 @@ static bool run_warp(Warp &warp) {
 }
 
 static void run_programs(std::vector<std::unique_ptr<Program>> &programs) {
-  for (bool is_done = false; !is_done;) {
-    is_done = true;
+  for (int round = 0; round < MOST_ROUNDS && !what_is_wrong; ++round) {
+    bool is_done = true;
     for (auto &program : programs)
       for (auto &warp : program->warps) is_done = run_warp(*warp) && is_done;
+    if (is_done) return;
   }
+  if (!what_is_wrong) what_is_wrong = "threads wait in vain";
 }

@@ -16,22 +16,27 @@ COMPILER = shutil.which("g++")
 _RUN = """
 static Arguments arguments;
 
-extern "C" void run(const i64 *numbers, const int *grid, int num_threads, int shared_bytes, bool at_once) {
+extern "C" const char *run(const i64 *numbers, const int *grid, int num_threads, int shared_bytes, bool at_once) {
   arguments = *(const Arguments *)numbers;
+  what_is_wrong = nullptr;
   gridDim = {grid[0], grid[1], grid[2]};
   body = [] { kernel(arguments); };
   std::vector<std::unique_ptr<Program>> programs;
   for (int z = 0; z < grid[2]; ++z)
-    for (int y = 0; y < grid[1]; ++y)
-      for (int x = 0; x < grid[0]; ++x) {
-        programs.push_back(new_program({x, y, z}, num_threads, shared_bytes));
-        if (at_once) continue;
-        run_programs(programs);
-        programs.clear();
-      }
+    for (int y = 0; y < grid[1]; ++y) {
+      for (int x = 0; x < grid[0]; ++x) add_program(programs, {x, y, z}, num_threads, shared_bytes);
+      if (at_once) continue;
+      run_programs(programs);
+      programs.clear();
+    }
   run_programs(programs);
+  return what_is_wrong;
 }
 """
+
+
+class EmulationError(Exception):
+    """A kernel did what no GPU would bear, or waits for ever."""
 
 
 class EmulatedFunction:
@@ -41,9 +46,12 @@ class EmulatedFunction:
         self._library, self._shared_bytes = _library(source), shared_bytes
 
     def launch(self, grid: tuple[int, int, int], num_threads: int, arguments: Sequence[int], *, at_once: bool) -> None:
-        """Run a grid of programs, one after another, or all at once where they wait for one another."""
+        """Run a grid of programs, one cluster after another, or all at once where they wait for one another."""
         numbers = (ctypes.c_int64 * len(arguments))(*arguments)
-        self._library.run(numbers, (ctypes.c_int * 3)(*grid), num_threads, self._shared_bytes, ctypes.c_bool(at_once))
+        sizes = ((ctypes.c_int * 3)(*grid), num_threads, self._shared_bytes)
+        wrong: bytes | None = self._library.run(numbers, *sizes, ctypes.c_bool(at_once))
+        if wrong is not None:
+            raise EmulationError(wrong.decode())
 
 
 @lru_cache(maxsize=64)
@@ -56,7 +64,9 @@ def _library(source: str) -> ctypes.CDLL:
     path = cache_folder() / f"rnnlab_emulated_{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not path.exists():
         _compile(text, path)
-    return ctypes.CDLL(str(path))
+    library = ctypes.CDLL(str(path))
+    library.run.restype = ctypes.c_char_p
+    return library
 
 
 def _compile(text: str, path: Path) -> None:

@@ -8,6 +8,7 @@ from rnnlab import CELLS, Architecture, ModelError, architecture
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.cuda_driver import machine_code
 from rnnlab.engine.gpu.layout import PRECISIONS
+from rnnlab.engine.gpu.resident import Shape
 from tests.engine.gpu.cuda_texts import GPUS, CudaText, cuda_texts, gradients_of, has_nvrtc
 from tests.engine.models import two_inputs
 from tests.engine.networks import MIXED, both_directions, own_cell
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed 
 
 SIZES = {"input_size": 3, "output_size": 2, "units": 20}
 ONE_LAYER = {cell: architecture("sh", cell, **SIZES) for cell in CELLS if cell != "intersection"}
+DELAYED = {name: architecture(name, **SIZES) for name in ("skip-3:tanh", "skip-21:lstm", "skip-2:lstm-edges")}
 BACKWARD = {f"{cell}, both directions": both_directions(cell, units=20) for cell in ("lstm", "gru-cudnn")}
 SPREAD = {
     **ONE_LAYER,
@@ -26,6 +28,7 @@ SPREAD = {
     **{name: architecture(name, **SIZES) for name in ("mongia-d:lstm", "special-4:ugrnn", "hierarchical:mgu")},
     "several inputs": two_inputs(),
     "tokens among several inputs": two_inputs(tokens=True),
+    **DELAYED,
     **BACKWARD,
 }
 
@@ -51,9 +54,24 @@ def test_spread_kernels_compile(label: str, gpu: str, precision: str) -> None:
 
 
 @in_every_way
-@pytest.mark.parametrize("label", [*ONE_LAYER, *BACKWARD])
+@pytest.mark.parametrize("label", [*ONE_LAYER, *DELAYED, *BACKWARD])
 def test_resident_kernels_compile(label: str, gpu: str, precision: str) -> None:
     compile_all(cuda_texts(SPREAD[label], precision, GPUS[gpu], is_spread=False), gpu)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("name", "sends_gates"), [("sh:tanh", True), ("sh:lstm", False), ("td:gru", True)])
+@pytest.mark.parametrize(("units", "num_programs"), [(64, 2), (128, 4), (128, 8)])
+def test_kernels_of_clusters_compile(
+    name: str, sends_gates: bool, units: int, num_programs: int, precision: str
+) -> None:
+    made = gpu_program(architecture(name, input_size=3, output_size=2, units=units), None, precision, is_spread=False)
+    (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
+    for gradients in (None, gradients_of(made)):
+        text = made.resident_text(number, Shape(16, num_programs), frozenset(), gradients)
+        assert f"__cluster_dims__({num_programs}, 1, 1)" in text.source
+        assert ("send_parts(address" in text.source) is (gradients is not None and not sends_gates)
+        assert machine_code(text.source, "sm_90").startswith(b"\x7fELF")
 
 
 def test_only_a_layer_that_reads_the_past_has_gradients_of_what_came_before() -> None:
@@ -61,7 +79,7 @@ def test_only_a_layer_that_reads_the_past_has_gradients_of_what_came_before() ->
     found: dict[bool, list[str]] = {}
     for number, component in enumerate(made.plan.components):
         if not component.is_hoisted:
-            text = made.resident_text(number, 16, frozenset(), gradients_of(made))
+            text = made.resident_text(number, Shape(16), frozenset(), gradients_of(made))
             found[component.is_backward] = [of for kind, of in text.arguments if kind == "dbefore"]
     assert found == {False: [("f", "h")], True: []}
 

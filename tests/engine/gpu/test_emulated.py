@@ -1,18 +1,23 @@
 """Kernels in CUDA C++ compute what the reference does, on the CPU: `emulator` runs them where there is no GPU."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from rnnlab import Architecture, architecture
-from rnnlab.engine.gpu import choice, launch, program
+from rnnlab import CELLS, Architecture, Cell, EdgeSpec, ModelError, NodeSpec, architecture, sigmoid, tanh
+from rnnlab.engine.gpu import arrays, choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.resident import Shape
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
-from tests.engine.gpu.emulator import COMPILER, EmulatedFunction
-from tests.engine.networks import both_directions
+from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
+from tests.engine.networks import both_directions, by_graph, catalogue, numbers_in_turn
+from tests.engine.strategies import architectures
 
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="g++ is not installed"),
@@ -23,9 +28,12 @@ pytestmark = [
 ]
 
 SIZES = {"input_size": 3, "output_size": 2}
-RESIDENT = ("sh:tanh", "sh:irnn", "sh:ugrnn", "sh:gru", "sh:gru-cudnn", "sh:lstm", "sh:mgu", "st:lstm")
+RESIDENT = ("sh:tanh", "sh:gru", "st:lstm", "skip-3:lstm", "skip-9:lstm-edges", "td:gru-cudnn", "mongia-d:lstm")
+NETWORKS = catalogue(units=20)
+IN_TURN = [labels[number % len(labels)] for number, labels in enumerate(by_graph(NETWORKS).values())]
 SPREAD = ("sh:gru", "td:lstm", "skip-3:lstm-edges", "mongia-d:tanh", "special-4:ugrnn", "stack-2:intersection")
 PROCESSORS = 8
+ChooseShape = Callable[[int], list[Shape]]
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +42,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # or a model on the CPU would take the CPU's path
     for module in (program, choice):
         monkeypatch.setattr(module, "is_interpreted", lambda: False)
-    for module in (launch, choice):
+    for module in (arrays, choice):
         monkeypatch.setattr(module, "processors", lambda _: PROCESSORS)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
     monkeypatch.setattr(program, "CudaFunction", EmulatedFunction)
@@ -43,39 +51,164 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     gpu_program.cache_clear()
 
 
-def num_resident(network: Architecture, precision: str) -> int:
-    """How many components of a network have a kernel of their own on one multiprocessor."""
+@pytest.fixture
+def choose_shape(monkeypatch: pytest.MonkeyPatch) -> ChooseShape:
+    """A function that says how many programs share a node; it returns a list of the shapes that were then used."""
+
+    def choose(num_programs: int) -> list[Shape]:
+        used: list[Shape] = []
+
+        def best_shape(shapes: Sequence[Shape], *_: object) -> Shape:
+            found = [shape for shape in shapes if shape.num_programs == num_programs] or shapes
+            used.append(found[-1])
+            return used[-1]
+
+        monkeypatch.setattr(launch, "best_shape", best_shape)
+        return used
+
+    return choose
+
+
+def are_resident(network: Architecture, precision: str = "float32") -> bool:
+    """Whether all components of a network keep their matrices on the chip."""
     made = gpu_program(network, None, precision, is_spread=False)
-    hidden = [number for number, each in enumerate(made.plan.components) if not each.is_hoisted]
-    assert all(made.is_resident(number) for number in hidden)
-    return len(hidden)
+    return all(made.is_resident(number) for number, each in enumerate(made.plan.components) if not each.is_hoisted)
 
 
-def check(network: Architecture, precision: str = "float32", path: str = "gpu-population", **numbers: int) -> None:
+def check(network: Architecture, precision: str = "float32", path: str = "gpu-population", **numbers: Any) -> None:
     compare(network, device="cpu", precisions=[precision], paths=[path], **{"num_steps": 5, "population": 2} | numbers)
+
+
+@pytest.mark.parametrize(("number", "label"), list(enumerate(IN_TURN)), ids=IN_TURN)
+def test_every_graph_agrees(choose_shape: ChooseShape, number: int, label: str) -> None:
+    """With one cell each; half of them shared by two programs, where they can be."""
+    used = choose_shape(1 + number % 2)
+    assert are_resident(NETWORKS[label])
+    check(NETWORKS[label], **numbers_in_turn(number, (1, 2, 5, 7)))
+    are_delayed = label.startswith(("skip", "narx", "clockwork", "hierarchical", "special", "section45"))
+    assert {shape.num_programs for shape in used} == {1 + number % 2} or are_delayed
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize("name", RESIDENT)
-def test_resident_nodes_agree(name: str, precision: str) -> None:
+def test_resident_nodes_agree(choose_shape: ChooseShape, name: str, precision: str) -> None:
+    choose_shape(1)
     network = architecture(name, **SIZES, units=20)
-    assert num_resident(network, precision) == (2 if name.startswith("st:") else 1)
+    assert are_resident(network, precision)
     check(network, precision, batch_size=19)
 
 
+@settings(max_examples=15)
+@given(architectures(smooth=True), st.integers(1, 7), st.sampled_from([None, 1, 3]), st.integers(0, 999))
+def test_random_networks_agree(network: Architecture, num_steps: int, population: int | None, seed: int) -> None:
+    assume(are_resident(network))
+    check(network, num_steps=num_steps, population=population, seed=seed)
+
+
+@settings(max_examples=10)
+@given(architectures(can_stream=True, smooth=True), st.integers(1, 5), st.integers(1, 5), st.integers(0, 999))
+def test_random_networks_continue_alike(network: Architecture, before: int, after: int, seed: int) -> None:
+    assume(are_resident(network))
+    check(network, num_steps=after, steps_before=before, seed=seed)
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize(
+    ("name", "num_programs"),
+    [("sh:tanh", 4), ("sh:gru", 2), ("sh:lstm", 2), ("sh:ugrnn", 8), ("td:gru", 2), ("mongia-d:lstm", 2)],
+)
+def test_nodes_that_programs_share_agree(
+    choose_shape: ChooseShape, name: str, num_programs: int, precision: str
+) -> None:
+    used = choose_shape(num_programs)
+    check(architecture(name, **SIZES, units=16 * num_programs - 3), precision, population=1)
+    assert used == [Shape(16, num_programs)] * 2
+
+
+def test_a_node_that_nobody_would_send_is_not_shared(choose_shape: ChooseShape) -> None:
+    """`b` is taken over as it is: without it programs would not hear of one another often enough."""
+    nodes = [
+        NodeSpec(name="x", kind="input", units=3),
+        NodeSpec(name="a", kind="hidden", units=32, cell="tanh"),
+        NodeSpec(name="b", kind="hidden", units=32, cell="tanh"),
+        NodeSpec(name="y", kind="output", units=2),
+    ]
+    pairs = [("x", "a", 0), ("a", "a", 1), ("a", "b", 1), ("b", "y", 0)]
+    edges = [EdgeSpec(source=(source, 0), target=(target, 0), delay=delay) for source, target, delay in pairs]
+    back = {"source": ("b", 0), "target": ("a", 0), "delay": 1}
+    shared = Architecture(nodes, [*edges, EdgeSpec(**back)])
+    alone = Architecture(nodes, [*edges, EdgeSpec(**back, transform="identity")])
+    for network, expected in ((shared, 2), (alone, 1)):
+        used = choose_shape(2)
+        check(network, num_steps=6)
+        assert {shape.num_programs for shape in used} == {expected}
+
+
 @pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (4, 1)])
-def test_continued_sequences_agree(steps_before: int, num_steps: int) -> None:
-    check(architecture("sh:lstm", **SIZES, units=5), num_steps=num_steps, steps_before=steps_before)
+def test_sequences_of_shared_nodes_continue(choose_shape: ChooseShape, steps_before: int, num_steps: int) -> None:
+    used = choose_shape(2)
+    check(architecture("sh:lstm", **SIZES, units=30), num_steps=num_steps, steps_before=steps_before, population=1)
+    assert set(used) == {Shape(16, 2)}
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 3, 11])
+@pytest.mark.parametrize("name", ["skip-3:lstm", "skip-9:lstm-edges", "sh:gru"])
+def test_sequences_shorter_and_longer_than_a_delay_agree(name: str, num_steps: int) -> None:
+    check(architecture(name, **SIZES, units=5), num_steps=num_steps)
+
+
+@pytest.mark.parametrize("name", ["skip-3:lstm", "skip-9:lstm-edges", "sh:lstm"])
+@pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (4, 1), (12, 3)])
+def test_continued_sequences_agree(name: str, steps_before: int, num_steps: int) -> None:
+    check(architecture(name, **SIZES, units=5), num_steps=num_steps, steps_before=steps_before)
+
+
+def test_gates_that_only_a_second_product_reads_are_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other product of such a node makes its warps wait for one another."""
+    cell = Cell(
+        "late",
+        gates=("c", "u"),
+        update=lambda gates, carried: {"h": tanh(gates.c)},
+        reset=lambda gates, carried: sigmoid(gates.u) * carried.h,
+        reset_gates=("c",),
+        other_gates=("u",),
+    )
+    monkeypatch.setitem(CELLS, "late", cell)
+    check(architecture("sh", "late", **SIZES, units=40), num_steps=7, population=1, batch_size=19)
+
+
+@pytest.mark.parametrize(("rows", "num_programs"), [(32, 2), (64, 2), (64, 4)])
+@pytest.mark.parametrize("name", ["sh:tanh", "td:gru", "sh:lstm"])
+def test_programs_of_more_sequences_share_nodes_too(
+    monkeypatch: pytest.MonkeyPatch, name: str, rows: int, num_programs: int
+) -> None:
+    shape = Shape(rows, num_programs)
+    monkeypatch.setattr(launch, "best_shape", lambda *_: shape)
+    check(architecture(name, **SIZES, units=60), "bf16", population=1, batch_size=67)
 
 
 def test_many_sequences_take_several_programs() -> None:
-    """64 and the rest; several warps, which share the rows."""
-    check(architecture("sh:lstm", **SIZES, units=70), "bf16", population=8, batch_size=67, num_steps=4)
+    """32 and the rest; several warps, which share the rows."""
+    check(architecture("skip-3:lstm", **SIZES, units=70), "bf16", population=8, batch_size=67, num_steps=4)
+
+
+def test_nodes_that_fit_for_fewer_sequences_take_fewer() -> None:
+    network = architecture("skip-3:lstm", **SIZES, units=90)
+    made = gpu_program(network, None, "bf16", is_spread=False)
+    (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
+    assert made.shapes(number) == (Shape(32), Shape(16))
+    check(network, "bf16", population=8, batch_size=35, num_steps=4)
 
 
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
 def test_layers_that_read_the_future_agree(cell: str) -> None:
     check(both_directions(cell, units=5, read_out_delay=2))
+
+
+def test_a_batch_whose_addresses_are_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program.GpuProgram, "most_row_bytes", 2**30)
+    with pytest.raises(ModelError, match="2 sequences at once are too many for kernels of this width: give at most 1"):
+        check(architecture("sh:lstm", **SIZES, units=5), batch_size=2)
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
@@ -89,8 +222,10 @@ def test_spread_networks_agree(name: str, precision: str) -> None:
     [
         ("sh:lstm", "sigmoid(", "tanh("),
         ("sh:gru", "tanh_slope(", "tanh("),
-        ("sh:lstm", "await_groups<0>();", ""),  # reads what is still on its way
-        ("sh:lstm", "__syncthreads();", ""),  # and what others have not written yet
+        ("skip-3:lstm", "await_groups<0>();", ""),  # reads what is still on its way
+        ("skip-3:lstm", "__syncthreads();", ""),  # and what others have not written yet
+        ("skip-3:lstm", "time + 2 < T", "time + 2 < T - 1"),  # one moment too few
+        ("skip-3:lstm-edges", "+= number(late0", "-= number(late0"),
     ],
 )
 def test_a_broken_kernel_fails(break_kernels: BreakKernels, name: str, old: str, new: str) -> None:
@@ -99,3 +234,25 @@ def test_a_broken_kernel_fails(break_kernels: BreakKernels, name: str, old: str,
     with pytest.raises(DifferenceError):
         check(network, num_steps=7, batch_size=19)
     assert changed
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("sh:lstm", "await_bytes(", "(void)("),  # what other programs have not sent yet
+        ("sh:lstm", "turn / 2 % 2", "0"),  # what they sent two steps ago
+        ("sh:gru", "turn % 2 * 8", "0"),  # one counter for two
+        ("sh:lstm", "add_parts(now0, shared", "add_parts(now0, shared + 512"),  # those of another thread
+        ("sh:gru", "unit / 8 * TILE,", "unit / 8 % 2 * TILE,"),  # in the place of other units
+        ("td:gru", "% 3 * ", "% 2 * "),  # late gates are overwritten by who is an exchange ahead
+    ],
+)
+def test_a_broken_kernel_of_a_cluster_fails(
+    break_kernels: BreakKernels, choose_shape: ChooseShape, name: str, old: str, new: str
+) -> None:
+    used = choose_shape(2)
+    changed = break_kernels(old, new)
+    with pytest.raises((DifferenceError, EmulationError)):
+        check(architecture(name, **SIZES, units=30), num_steps=7, population=1)
+    assert changed
+    assert set(used) == {Shape(16, 2)}

@@ -10,6 +10,8 @@ import torch
 from rnnlab import Architecture, EdgeSpec, ModelError, NodeSpec, architecture
 from rnnlab.engine.gpu import choice, program
 from rnnlab.engine.gpu.choice import Choice, choose
+from rnnlab.engine.gpu.launch import best_shape
+from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.model import Model
 from tests.engine.gpu.checks import IS_INTERPRETED
 from tests.engine.gpu.cuda_texts import GPUS
@@ -18,7 +20,7 @@ from tests.engine.networks import both_directions
 NETWORK = architecture("sh:tanh", input_size=3, output_size=2, units=4)
 LARGE = architecture("sh:lstm", input_size=3, output_size=2, units=512)
 Chosen = Callable[..., Choice]
-TIMINGS = Path(__file__).parents[3] / "benchmarks" / "results" / "gpu-lots-h200.json"
+TIMINGS = Path(__file__).parents[3] / "benchmarks" / "results" / "gpu-shapes-h200.json"
 
 
 def make(**options) -> Model:
@@ -48,7 +50,7 @@ def test_gpu_path_refuses_float64() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_gpu_path_is_chosen_and_explained() -> None:
     assert "gpu: float32 on a GPU; precision bf16" in make(precision="bf16").cuda().explain()
-    assert "a program for each member, asked for" in make(path="gpu-population").cuda().explain()
+    assert "a program for each member and 16 sequences" in make(path="gpu-population").cuda().explain()
     assert "spread over multiprocessors: forward over" in make(path="gpu-spread").cuda().explain()
     assert "reference: no fast path for float64 on cuda yet" in make().cuda().double().explain()
 
@@ -64,6 +66,7 @@ def choose_on_h200(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> Chose
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
     monkeypatch.setattr(choice, "processors", lambda device: gpu.num_processors)
     monkeypatch.setattr(program, "shared_memory", lambda: gpu.shared_bytes)
+    monkeypatch.setattr(program, "cluster_size", lambda: gpu.cluster_size)
 
     def chosen(network: Architecture, kernels: str, members: int, batch: int, precision: str = "bf16") -> Choice:
         return choose(network, None, precision, kernels, (members, batch), torch.device("cuda"))
@@ -85,32 +88,58 @@ def test_one_large_network_is_spread_and_a_population_is_not(choose_on_h200: Cho
     assert "does not fit into 132 multiprocessors at once" in population.reason
 
 
-def timed() -> dict[tuple[str, int, int], dict[str, float]]:
-    """Whole training steps on an H200, by network, units and members: milliseconds by kernels."""
-    found: dict[tuple[str, int, int], dict[str, float]] = {}
-    for row in json.loads(TIMINGS.read_text())["alone"]:
-        found.setdefault((row["network"], row["units"], row["members"]), {})[row["kernels"]] = row["ms"]
-    return {case: times for case, times in found.items() if len(times) == 2}
+Timed = tuple[str, int, str, int, int]
+"""Network, units, precision, members, batch."""
+
+
+def timed() -> dict[Timed, dict[Shape | None, float]]:
+    """Microseconds of a time step on an H200, both passes, by shape; those of spread kernels by None."""
+    found: dict[Timed, dict[Shape | None, float]] = {}
+    for row in json.loads(TIMINGS.read_text())["rows"]:
+        case = (row["network"], row["units"], row["precision"], row["members"], row["batch"])
+        found.setdefault(case, {})[row["shape"] and Shape(*row["shape"])] = row["forward"] + row["backward"]
+    return {case: times for case, times in found.items() if len(times) > 1}
 
 
 def test_networks_were_timed_on_both_kinds_of_kernels() -> None:
-    faster = [min(times, key=times.__getitem__) for times in timed().values()]
-    assert (faster.count("population"), faster.count("spread")) == (6, 3)
+    best = [min(times, key=times.__getitem__) for times in timed().values() if None in times]
+    assert (best.count(None), len(best)) == (3, 23)
 
 
 @pytest.mark.parametrize("case", timed(), ids=str)
-def test_what_was_faster_is_chosen(choose_on_h200: Chosen, case: tuple[str, int, int]) -> None:
-    (name, units, members), times = case, timed()[case]
-    network = architecture(name, input_size=1, output_size=10, units=units)
-    is_spread = choose_on_h200(network, "auto", members, 50).program.is_spread
-    assert is_spread is (times["spread"] < times["population"])
+def test_what_was_fast_is_chosen(choose_on_h200: Chosen, case: Timed) -> None:
+    """Or what took hardly longer, and fits on the GPU at once."""
+    (name, units, precision, members, batch), times = case, timed()[case]
+    network = architecture(name, input_size=27, output_size=10, units=units)
+    chosen = choose_on_h200(network, "auto", members, batch, precision).program
+    (number,) = (number for number, each in enumerate(chosen.plan.components) if not each.is_hoisted)
+    shape = None
+    if not chosen.is_spread:
+        shape = best_shape(chosen.shapes(number), chosen.resident(number), (members, batch), 132)
+    at_once = [spent for each, spent in times.items() if each is None or each.num_in_all(members, batch) <= 132]
+    assert times[shape] <= 1.15 * min(at_once or times.values())
 
 
-def test_a_cell_of_two_products_and_other_precisions_were_not_timed(choose_on_h200: Chosen) -> None:
-    assert choose_on_h200(
-        architecture("sh:gru", input_size=1, output_size=10, units=32), "auto", 4, 50
-    ).program.is_spread
-    assert choose_on_h200(NETWORK, "auto", 4, 50, "tf32").program.is_spread
+def test_what_nobody_timed_is_spread(choose_on_h200: Chosen) -> None:
+    """A second product, or another precision, of matrices that do not fit on the chip."""
+    wide = architecture("sh:gru", input_size=1, output_size=10, units=512)
+    assert choose_on_h200(wide, "auto", 4, 50).program.is_spread
+    assert choose_on_h200(LARGE, "auto", 1, 50, "tf32").program.is_spread
+
+
+def test_more_members_than_run_at_once_have_larger_programs(choose_on_h200: Chosen) -> None:
+    """Of more sequences, which fewer programs share: with several gates 32 at most."""
+
+    def shape(name: str, units: int, members: int) -> Shape:
+        network = architecture(name, input_size=27, output_size=10, units=units)
+        made = choose_on_h200(network, "population", members, 64).program
+        (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
+        return best_shape(made.shapes(number), made.resident(number), (members, 64), 132)
+
+    assert [shape("sh:tanh", 256, members) for members in (1, 4, 33, 132)] == [(16, 8), (16, 8), (16, 1), (64, 1)]
+    assert [shape("sh:lstm", 118, members) for members in (1, 4, 33, 132)] == [(16, 8), (16, 8), (16, 1), (32, 1)]
+    assert [shape("sh:lstm", 256, members) for members in (1, 4, 16, 132)] == [(16, 8), (16, 8), (32, 4), (32, 4)]
+    assert shape("sh:tanh", 32, 1) == (16, 1)  # too small to be shared
 
 
 def test_a_population_leaves_room_for_others_where_that_costs_little(choose_on_h200: Chosen) -> None:
@@ -118,6 +147,17 @@ def test_a_population_leaves_room_for_others_where_that_costs_little(choose_on_h
     one, twelve = (choose_on_h200(network, "spread", members, 50).reason for members in (1, 12))
     assert twelve.count("over 48, 64 units of 16 sequences") == 2  # not over 96, which is hardly faster
     assert one.count("over 16, 16 units of 16 sequences") == 2
+
+
+def test_reason_says_how_members_are_cut_up(choose_on_h200: Chosen) -> None:
+    network = architecture("sh:lstm", input_size=3, output_size=2, units=256)
+    one, many = (choose_on_h200(network, "auto", members, 64).reason for members in (1, 132))
+    assert one.startswith("a cluster of 8 programs for each member and 16 sequences, matrices in shared memory: about ")
+    assert many.startswith(
+        "a cluster of 4 programs for each member and 32 sequences, matrices in shared memory: it does"
+    )
+    small = choose_on_h200(NETWORK, "population", 3, 5).reason
+    assert small == "a program for each member and 16 sequences, matrices in shared memory, asked for"
 
 
 def test_reason_says_how_a_network_is_cut_up(choose_on_h200: Chosen) -> None:

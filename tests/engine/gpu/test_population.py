@@ -2,7 +2,7 @@
 
 On a machine with a GPU the kernels run there; without one Triton's interpreter runs them where it is installed and
 asked for (TRITON_INTERPRET=1, as `make test` does), and otherwise the tests are skipped. The interpreter runs the
-general kernels only: those of single nodes are in CUDA C++ (test_cuda_texts compiles, test_emulated runs them).
+general kernels only: the others are in CUDA C++ (test_cuda_texts compiles, test_emulated runs them).
 """
 
 from importlib.util import find_spec
@@ -61,7 +61,7 @@ def test_odd_widths_and_batches_agree(cell: str, units: int) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_precisions_agree(name: str, precision: str) -> None:
-    """Without relu, whose slope jumps where rounding errors reach; one width on the chip, one streamed."""
+    """Without relu, whose slope jumps where rounding errors reach; a narrow and a wide network."""
     for units in (20,) if IS_INTERPRETED else (20, 150):
         network = architecture(name, **SIZES, units=units)
         compare(network, num_steps=6, population=3, batch_size=19, precisions=[precision])
