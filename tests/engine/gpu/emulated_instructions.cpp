@@ -2,7 +2,8 @@
 //
 // Every thread of a program is a fiber. One runs until it waits: for its warp, where matrix units work for all 32 of it,
 // or for its program. Whoever runs goes on as far as it can before others do, and copies arrive as late as they may, so
-// that a kernel which forgets to wait reads what is not there yet. Shared memory begins as NaN.
+// that a kernel which forgets to wait reads what is not there yet. Shared memory begins as NaN. With a seed it is chance
+// who runs, some warps hardly ever, and what programs send one another arrives at once: it overwrites what is still read.
 
 #include <ucontext.h>
 
@@ -38,8 +39,9 @@ inline float2 make_float2(float x, float y) { return {x, y}; }
 // -------------------------------------------------------------------------------------------------------------- fibers
 
 constexpr int LANES = 32, STACK_BYTES = 1 << 17;
-constexpr int MOST_TURNS = 1000;     // of a warp that waits in a loop of its own, before others have theirs
-constexpr int MOST_ROUNDS = 100000;  // of all warps, before it is clear that they wait in vain
+constexpr int MOST_TURNS = 1000;      // of a warp that waits in a loop of its own, before others have theirs
+constexpr int MOST_ROUNDS = 4000000;  // of all warps, before it is clear that they wait in vain
+constexpr int ROUNDS_OF_A_PACE = 400, SLOW = 256;  // how long a warp is slow, and how seldom it then runs
 
 struct Barrier {
   int arrived = 0;
@@ -86,6 +88,7 @@ struct Program {
 
 static ucontext_t scheduler;
 static const char *what_is_wrong;
+static u32 chance;  // 0 where nothing is left to it
 static Fiber *current;
 static Index threadIdx, blockIdx, gridDim;
 static char *shared;
@@ -203,16 +206,23 @@ inline void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 constexpr u32 PROGRAM_BYTES = 1 << 20;  // addresses of one program's shared memory, in those of a cluster
 
 inline u32 in_program(u32 address, int program) { return address + (program + 1) * PROGRAM_BYTES; }
+inline Counter &counter_at(u32 counter) { return *(Counter *)(shared + counter); }
+inline void turn(Counter &counter) {
+  if (counter.is_expected && !counter.bytes) counter.phase ^= 1, counter.is_expected = 0;
+}
+inline void arrive(Program &program, const Sent &sent) {
+  Counter &counter = *(Counter *)(program.start() + sent.counter);
+  std::memcpy(program.start() + sent.to, sent.numbers.data(), sent.numbers.size() * 4);
+  counter.bytes -= (int)sent.numbers.size() * 4;
+  turn(counter);
+}
 template <int COUNT> void send(u32 to, const u32 (&x)[COUNT], u32 counter) {
   const Program *me = current->program;
   Program &other = *(*me->cluster)[me->first_of_cluster + to / PROGRAM_BYTES - 1];
   if (to / PROGRAM_BYTES != counter / PROGRAM_BYTES) what_is_wrong = "the counter of another program than the numbers";
   if (to % (4 * COUNT)) what_is_wrong = "numbers are sent to a place between two";
-  other.sent.push_back({to % PROGRAM_BYTES, counter % PROGRAM_BYTES, {x, x + COUNT}});
-}
-inline Counter &counter_at(u32 counter) { return *(Counter *)(shared + counter); }
-inline void turn(Counter &counter) {
-  if (counter.is_expected && !counter.bytes) counter.phase ^= 1, counter.is_expected = 0;
+  const Sent sent{to % PROGRAM_BYTES, counter % PROGRAM_BYTES, {x, x + COUNT}};
+  chance ? arrive(other, sent) : other.sent.push_back(sent);
 }
 inline void new_counter(u32 counter) { counter_at(counter) = {0, 0, 0}; }
 inline void expect_bytes(u32 counter, int bytes) {
@@ -221,11 +231,7 @@ inline void expect_bytes(u32 counter, int bytes) {
   turn(counter_at(counter));
 }
 inline bool has_come(u32 counter, int phase) {
-  for (const Sent &each : current->program->sent) {
-    std::memcpy(shared + each.to, each.numbers.data(), each.numbers.size() * 4);
-    counter_at(each.counter).bytes -= (int)each.numbers.size() * 4;
-    turn(counter_at(each.counter));
-  }
+  for (const Sent &each : current->program->sent) arrive(*current->program, each);
   current->program->sent.clear();
   if (counter_at(counter).phase != phase) return true;
   Fiber *me = current;
@@ -270,7 +276,7 @@ static void add_program(std::vector<std::unique_ptr<Program>> &programs, Index b
 
 // lets a warp run until it must wait for its program, or has long waited for others; whether it is done
 static bool run_warp(Warp &warp) {
-  for (int turn = 0; turn < MOST_TURNS; ++turn) {
+  for (int turn = 0; turn < (chance ? 3 : MOST_TURNS); ++turn) {
     bool is_done = true, waits = true;
     for (Fiber &fiber : warp.fibers) {
       if (fiber.is_done) continue;
@@ -285,11 +291,22 @@ static bool run_warp(Warp &warp) {
   return false;
 }
 
+static bool happens(u32 one_in) {
+  chance = chance * 1664525u + 1013904223u | 1u << 31;
+  return (chance >> 8) % one_in == 0;
+}
+
 static void run_programs(std::vector<std::unique_ptr<Program>> &programs) {
+  std::vector<Warp *> warps;
+  for (auto &program : programs)
+    for (auto &warp : program->warps) warps.push_back(warp.get());
+  std::vector<bool> is_slow(warps.size());
   for (int round = 0; round < MOST_ROUNDS && !what_is_wrong; ++round) {
+    if (chance && round % ROUNDS_OF_A_PACE == 0)
+      for (auto slow : is_slow) slow = happens(2);
     bool is_done = true;
-    for (auto &program : programs)
-      for (auto &warp : program->warps) is_done = run_warp(*warp) && is_done;
+    for (size_t i = 0; i < warps.size(); ++i)
+      is_done = (!is_slow[i] || happens(SLOW)) && run_warp(*warps[i]) && is_done;
     if (is_done) return;
   }
   if (!what_is_wrong) what_is_wrong = "threads wait in vain";

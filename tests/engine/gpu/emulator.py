@@ -16,9 +16,10 @@ COMPILER = shutil.which("g++")
 _RUN = """
 static Arguments arguments;
 
-extern "C" const char *run(const i64 *numbers, const int *grid, int num_threads, int shared_bytes, bool at_once) {
+extern "C" const char *run(const i64 *numbers, const int *grid, int num_threads, int shared_bytes, bool at_once,
+                           u32 seed) {
   arguments = *(const Arguments *)numbers;
-  what_is_wrong = nullptr;
+  what_is_wrong = nullptr, chance = seed;
   gridDim = {grid[0], grid[1], grid[2]};
   body = [] { kernel(arguments); };
   std::vector<std::unique_ptr<Program>> programs;
@@ -40,7 +41,12 @@ class EmulationError(Exception):
 
 
 class EmulatedFunction:
-    """Stands in for `CudaFunction`: the function `kernel` of a text, whose arrays lie in the CPU's memory."""
+    """Stands in for `CudaFunction`: the function `kernel` of a text, whose arrays lie in the CPU's memory.
+
+    With a seed it is chance which warps run, and what is sent arrives at once; with 0 all run in turn, and it is late.
+    """
+
+    seed = 0
 
     def __init__(self, source: str, device: int, shared_bytes: int) -> None:
         self._library, self._shared_bytes = _library(source), shared_bytes
@@ -49,7 +55,7 @@ class EmulatedFunction:
         """Run a grid of programs, one cluster after another, or all at once where they wait for one another."""
         numbers = (ctypes.c_int64 * len(arguments))(*arguments)
         sizes = ((ctypes.c_int * 3)(*grid), num_threads, self._shared_bytes)
-        wrong: bytes | None = self._library.run(numbers, *sizes, ctypes.c_bool(at_once))
+        wrong: bytes | None = self._library.run(numbers, *sizes, ctypes.c_bool(at_once), ctypes.c_uint32(self.seed))
         if wrong is not None:
             raise EmulationError(wrong.decode())
 

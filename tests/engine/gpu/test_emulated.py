@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rnnlab import CELLS, Architecture, Cell, EdgeSpec, ModelError, NodeSpec, architecture, sigmoid, tanh
 from rnnlab.engine.gpu import arrays, choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program
-from rnnlab.engine.gpu.resident import Shape
+from rnnlab.engine.gpu.resident import Resident, Shape
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
@@ -125,8 +125,39 @@ def test_nodes_that_programs_share_agree(
     assert used == [Shape(16, num_programs)] * 2
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", ["sh:tanh", "sh:lstm", "td:gru", "mongia-d:lstm"])
+def test_shared_nodes_agree_whoever_is_ahead(
+    monkeypatch: pytest.MonkeyPatch, choose_shape: ChooseShape, name: str, seed: int
+) -> None:
+    monkeypatch.setattr(EmulatedFunction, "seed", seed)
+    used = choose_shape(2)
+    check(architecture(name, **SIZES, units=30), population=1)
+    assert set(used) == {Shape(16, 2)}
+
+
+def test_a_program_that_is_ahead_overwrites_what_others_read(
+    monkeypatch: pytest.MonkeyPatch, choose_shape: ChooseShape
+) -> None:
+    """The same network as below, shared nevertheless."""
+    monkeypatch.setattr(Resident, "every_node_is_sent", True)
+    monkeypatch.setattr(EmulatedFunction, "seed", 1)
+    used = choose_shape(2)
+    with pytest.raises(DifferenceError):
+        check(two_nodes("identity"), num_steps=12)
+    assert Shape(16, 2) in used
+
+
 def test_a_node_that_nobody_would_send_is_not_shared(choose_shape: ChooseShape) -> None:
     """`b` is taken over as it is: without it programs would not hear of one another often enough."""
+    for transform, expected in (("dense", 2), ("identity", 1)):
+        used = choose_shape(2)
+        check(two_nodes(transform), num_steps=6)
+        assert {shape.num_programs for shape in used} == {expected}
+
+
+def two_nodes(transform: Literal["dense", "identity"]) -> Architecture:
+    """In a ring, one edge of which may add the state as it is."""
     nodes = [
         NodeSpec(name="x", kind="input", units=3),
         NodeSpec(name="a", kind="hidden", units=32, cell="tanh"),
@@ -135,13 +166,7 @@ def test_a_node_that_nobody_would_send_is_not_shared(choose_shape: ChooseShape) 
     ]
     pairs = [("x", "a", 0), ("a", "a", 1), ("a", "b", 1), ("b", "y", 0)]
     edges = [EdgeSpec(source=(source, 0), target=(target, 0), delay=delay) for source, target, delay in pairs]
-    back = {"source": ("b", 0), "target": ("a", 0), "delay": 1}
-    shared = Architecture(nodes, [*edges, EdgeSpec(**back)])
-    alone = Architecture(nodes, [*edges, EdgeSpec(**back, transform="identity")])
-    for network, expected in ((shared, 2), (alone, 1)):
-        used = choose_shape(2)
-        check(network, num_steps=6)
-        assert {shape.num_programs for shape in used} == {expected}
+    return Architecture(nodes, [*edges, EdgeSpec(source=("b", 0), target=("a", 0), delay=1, transform=transform)])
 
 
 @pytest.mark.parametrize(("steps_before", "num_steps"), [(1, 5), (4, 1)])
