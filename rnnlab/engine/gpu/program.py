@@ -13,9 +13,10 @@ from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
-from rnnlab.engine.gpu.resident import Layout, Reader, Resident, ResidentWriter, Shape, shapes_of
+from rnnlab.engine.gpu.resident import Layout, Reader, Resident, Shape, shapes_of
 from rnnlab.engine.gpu.resident_backward import resident_backward
 from rnnlab.engine.gpu.resident_forward import resident_forward
+from rnnlab.engine.gpu.resident_writer import ResidentWriter
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
 from rnnlab.engine.gpu.spread_backward import spread_backward
 from rnnlab.engine.gpu.spread_forward import spread_forward

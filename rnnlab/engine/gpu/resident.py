@@ -2,26 +2,21 @@
 
 A component whose matrices fit runs so in populations: one program for each member and some of its sequences, or a few
 programs of a cluster that share its units, which need to wait for nobody else. States of longer ago than a step come
-back from memory, while the step before computes. `resident_forward` and `resident_backward` write the kernels, on top
-of `resident.cu`.
+back from memory, while the step before computes. `resident_forward` and `resident_backward` write the kernels, with
+`resident_writer` and on top of `resident.cu`.
 """
 
-from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from graphlib import TopologicalSorter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.gpu.compiled import Argument, KernelText
-from rnnlab.engine.gpu.cuda_writer import SIZES, TYPES, CudaWriter, Rows
-from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
-from rnnlab.engine.gpu.general_forward import nonlinearity
+from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import SMALLEST, Arithmetic, padded
 from rnnlab.engine.gpu.spread_backward import Passed, passed_by
-from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
-from rnnlab.engine.plan import Component, Plan
+from rnnlab.engine.nodes import NodeCode, Part, Product
+from rnnlab.engine.plan import Component
 from rnnlab.graph.elements import NodeKey
 
 MOST_UNITS = 256
@@ -29,7 +24,6 @@ MOST_NODES = 8
 NUMBERS_OF_ROWS = (64, 32, 16)  # how many sequences a program may take
 CLUSTERS = (2, 4, 8)  # how many programs may share units
 LEAST_WARPS, MOST_WARPS = 8, 16  # of a program of few rows, whose steps are short; or each has too few registers
-SUM = "[m][u / 2][half * 2 + u % 2]"  # where number `u` of a row is among sums
 
 Reader = tuple[NodeCode, Product]
 """A read-out, whose gradient is multiplied in the backward kernel of the node and not before."""
@@ -324,183 +318,6 @@ def sends_gates(resident: Resident, itemsize: int) -> bool:
     num_gates = sum(code.num_gates for code in resident.codes)
     num_sums = sum(bool(pairs) for _, product in resident.products for pairs in (product.pairs, product.reset_pairs))
     return num_gates * itemsize <= num_sums * 4
-
-
-class ResidentWriter(CudaWriter):
-    """Gathers the text of one kernel of resident nodes."""
-
-    def __init__(self, plan: Plan, arithmetic: Arithmetic, resident: Resident, shape: Shape, **options: Any):
-        super().__init__(plan, arithmetic, **options)
-        self.resident, self.shape = resident, shape
-        self.step, self.width = resident.step, resident.width
-        self.share = self.width // shape.num_programs
-        self.is_cluster = shape.num_programs > 1
-
-    def text(self) -> KernelText:
-        """The whole kernel."""
-        warps = warps_of(self.width, self.shape)
-        constants = {"ROWS": self.shape.rows, "PROGRAMS": self.shape.num_programs, "SHARE": self.share}
-        constants |= {"WIDTH": self.width, "WARPS": warps.num_warps}
-        constants |= {"THREADS": 32 * warps.num_warps, "M": warps.row_tiles, "N": warps.unit_tiles}
-        head = (
-            f"  const int lane = thread % 32, top = warp % {warps.num_row_groups} * M * 16;\n"
-            f"  const int first_column = warp / {warps.num_row_groups} * N * 8, first_unit = blockIdx.x * SHARE;\n"
-            "  const int own_unit = first_column + lane % 4 * U, unit = first_unit + own_unit;\n"
-            "  const int own_row = top + lane / 4;\n"
-            "  auto row = [&](int m, int half) { return own_row + m * 16 + half * 8; };\n"
-            "  auto is_live = [&](int m, int half) { return row(m, half) < num_live; };\n"
-            "  bool is_relu = false;\n"
-            "  int turn = 0;\n"  # how often the programs of a cluster have heard from one another
-        )
-        # registers for two programs on a multiprocessor, where a node is small
-        is_small = warps.num_warps <= (8 if self.resident.most_gates == 1 else 4) and len(self.resident.codes) == 1
-        num_together = 2 if is_small and not self.is_cluster else 1
-        return self.kernel("resident.cu", constants, f"THREADS, {num_together}", head, self.shape.num_programs)
-
-    # ------------------------------------------------------------------------------------------- before and in the loop
-
-    def start(self) -> None:
-        """Lines before the loop: whose nonlinearity it is, which is one for all nodes where members differ."""
-        chosen = [code for code in self.resident.codes if not isinstance(code.choice, str)]
-        if chosen:
-            self.add(f"is_relu = ((const int *){self.array('relu', chosen[0].key)})[member] != 0;")
-
-    def begin(self, layout: Layout) -> None:
-        """Lines before the loop: wait for the matrices; the programs of a cluster for one another."""
-        if self.is_cluster:
-            counters = " ".join(f"new_counter(address_of(shared) + {layout.counters + place});" for place in (0, 8))
-            self.add(f"if (thread == 0) {{ {counters} }}")
-        self.add("end_group();", "await_groups<0>();", "__syncthreads();")
-        if self.is_cluster:
-            self.add("meet();")
-
-    def counter(self, layout: Layout) -> str:
-        """The counter of the bytes that now come from the programs of a cluster: two take turns."""
-        return f"address_of(shared) + {layout.counters} + turn % 2 * 8"
-
-    def hear(self, layout: Layout, num_bytes: str) -> None:
-        """Lines that wait until so many bytes have come from the programs of a cluster.
-
-        All of a program's warps send in every exchange, and none before it has read what came in the last but one: so
-        whoever has heard of an exchange may send to where the last but one came.
-        """
-        counter = self.counter(layout)
-        self.add(f"expect({counter}, {num_bytes});", f"await_bytes({counter}, turn / 2 % 2);", "++turn;")
-
-    @contextmanager
-    def moment(self, code: NodeCode) -> Generator[None]:
-        """Lines for the times at which a node exists."""
-        with self.block(f"if ({self.exists(code)})" if self.period > 1 else ""):
-            yield
-
-    def exists(self, code: NodeCode, time: str = "time") -> str:
-        """Text of whether a node exists at a time, which may lie before the sequence."""
-        period = self.period
-        phase = f"((a.first_step + {time}) % {period} + {period}) % {period}"
-        return f"{phase} == {code.key[1]}" if period > 1 else "true"
-
-    # -------------------------------------------------------------------------------------------------- shared memory
-
-    def keep(self, place: Place, argument: Argument, num_gates: int, deep: int) -> None:
-        """Lines that copy a matrix of a member to shared memory: for each gate the rows of its units."""
-        size = deep * self.itemsize
-        matrix = f"{self.array(*argument)} + (member * {num_gates * self.width} + first_unit) * {size}"
-        pieces = range(num_gates) if self.is_cluster else range(1)
-        count = self.share * num_gates // len(pieces)
-        for gate in pieces:
-            to = f"address_of(shared) + {place.start + gate * self.share * place.stride}"
-            self.add(f"keep_units({to}, {place.stride}, {matrix} + {gate * self.width * size}, {count}, {size});")
-
-    def keep_own(self, place: Place, argument: Argument, num_gates: int) -> None:
-        """The same for each unit of a node, of the columns of each gate those of the program's units."""
-        stride = num_gates * self.width * self.itemsize
-        matrix = f"{self.array(*argument)} + member * {self.width * stride} + first_unit * {self.itemsize}"
-        size = self.share * self.itemsize
-        for gate in range(num_gates):
-            to = f"address_of(shared) + {place.start + gate * size}"
-            moved = gate * self.width * self.itemsize
-            self.add(f"keep_columns({to}, {place.stride}, {matrix} + {moved}, {stride}, {self.width}, {size});")
-
-    def bring(self, place: Place, rows: Rows, moved: str = "0") -> None:
-        """A line that begins to copy rows of sequences from memory to where products find them."""
-        assert rows.type == TYPES[self.itemsize]
-        size = rows.width * self.itemsize
-        to = f"address_of(shared) + {place.start} + {moved}"
-        self.add(f"keep_columns({to}, {place.stride}, (const char *){rows.pointer}, {size}, num_live, {size});")
-
-    def store_shared(self, start: str, stride: int, column: str, variable: str) -> None:
-        """A line that puts a row's numbers where products find them; those of no sequence are multiplied too."""
-        place = f"shared + {start} + row(m, half) * {stride} + ({column}) * {self.itemsize}"
-        self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
-
-    def store_in_tile(self, start: str, stride: int, variable: str) -> None:
-        """The same where they lie as tiles."""
-        place = f"shared + {start} + (top + m * 16) * {stride} + unit / 8 * TILE + (lane * 2 + half) * TILE / 64"
-        self.add(f"store_vector(({TYPES[self.itemsize]} *)({place}), {variable});")
-
-    def send(self, start: str, stride: int, counter: str, variable: str) -> None:
-        """Lines that put a warp's tiles where products find them in all programs of a cluster."""
-        with self.unrolled("m < M"):
-            place = f"address_of(shared) + {start} + (top + m * 16) * {stride} + unit / 8 * TILE"
-            self.add(f"send_tile({place}, (const float (&)[4]){variable.removesuffix('[half]')}, {counter});")
-
-    def multiply(
-        self, sums: str, pairs: Pairs, places: Sequence[int], left: str, left_stride: int, matrix: Place
-    ) -> None:
-        """Lines that add products of rows in shared memory with gates of a matrix to `sums[place]`."""
-        for mine, theirs in runs(pairs, 1):
-            count = mine.stop - mine.start
-            right = f"address_of(shared) + {matrix.start} + ({mine.start} * SHARE + first_column) * {matrix.stride}"
-            target = f"(float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}]"
-            self.add(
-                f"multiply_all<{count}, PROGRAMS != 1>({target}, "
-                f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
-                f"{matrix.stride}, SHARE * {matrix.stride}, WIDTH * {self.itemsize});"
-            )
-
-    # --------------------------------------------------------------------------------------------------------- memory
-
-    def place_of_gate(self, code: NodeCode, gate: int, time: str = "time") -> Rows:
-        """Where a gate lies by its number, whatever becomes of it."""
-        return self.gates_of(code, time)._replace(column=gate * self.width)
-
-    @contextmanager
-    def vectors(self) -> Generator[None]:
-        """Lines for each of a thread's rows."""
-        with self.unrolled("m < M", "half < 2"):
-            yield
-
-    def _place(self, rows: Rows) -> str:
-        size = SIZES[rows.type]
-        own = f"{rows.start} + (own_row * {rows.row_bytes} + unit * {size}) + {rows.moment}"
-        return f"({rows.type} *)({own}) + ((m * 16 + half * 8) * {rows.width} + {rows.column})"
-
-    def fetch(self, variable: str, rows: Rows) -> str:
-        """Lines that ask for a thread's numbers; text of number `u` of one of its rows."""
-        self.add(f"Vector<{rows.type}> {variable}[M][2] = {{}};")
-        return self.fetch_again(variable, rows)
-
-    def fetch_again(self, variable: str, rows: Rows) -> str:
-        """The same, into a variable that is there already."""
-        with self.vectors():
-            self.add(f"if (is_live(m, half)) {variable}[m][half] = load_vector({self._place(rows)});")
-        return f"number({variable}[m][half], u)"
-
-    def ask_ahead(self, places: Sequence[Rows], is_there: str) -> None:
-        """Lines that bring what the next step reads into the second-level cache, while this one computes."""
-        with self.block(f"if ({is_there})"):
-            for rows in places:
-                self.add(f"ask_ahead((const char *){rows.pointer}, num_live * {rows.row_bytes});")
-
-    def store(self, rows: Rows, variable: str) -> None:
-        """A line that stores a row's numbers."""
-        self.add(f"if (is_live(m, half)) store_vector({self._place(rows)}, {variable});")
-
-    def formulas(self, code: NodeCode, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:
-        """Lines that compute formulas for number `u` of a row; the text of each output."""
-        lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e", CUDA)
-        self.add(*lines)
-        return found
 
 
 def kept_as_passed(each: Passed, resident: Resident) -> bool:

@@ -15,7 +15,8 @@ from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.resident import SUM, Layout, Place, Reader, ResidentWriter, kept_as_passed, taken_over, warps_of
+from rnnlab.engine.gpu.resident import Layout, Place, Reader, kept_as_passed, taken_over, warps_of
+from rnnlab.engine.gpu.resident_writer import SUM, ResidentWriter
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, runs

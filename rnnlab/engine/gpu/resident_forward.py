@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import TYPES
 from rnnlab.engine.gpu.formulas import names_read
-from rnnlab.engine.gpu.resident import SUM, Layout, ResidentWriter, taken_over, warps_of
+from rnnlab.engine.gpu.resident import Layout, taken_over, warps_of
+from rnnlab.engine.gpu.resident_writer import SUM, ResidentWriter
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.nodes import NodeCode, Part, Product
 
