@@ -1,11 +1,19 @@
-"""Training steps as CUDA graphs: recorded once, then started again and again by one call of the host."""
+"""Training steps as CUDA graphs: recorded once, then started again and again by one call of the host.
 
+A recorded step has a stream that no other has as long as it lives. torch keeps the memory that cuBLAS works in by
+stream: steps recorded on the same one would write over one another's sums when they run at once, and when one of them
+is dropped the others would go on writing to memory that is somebody else's by then.
+"""
+
+import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 
 import torch
 from torch import Tensor
 
+from rnnlab.engine.gpu.cuda_driver import new_stream
 from rnnlab.engine.state import State
 from rnnlab.tasks.task import Batch
 from rnnlab.training.step import TrainingStep
@@ -17,16 +25,16 @@ class GraphedStep:
     """A `TrainingStep` on samples, recorded after a few ordinary steps. All steps count, the ordinary ones too."""
 
     def __init__(self, step: TrainingStep) -> None:
-        self._step = step
+        self._step, self._stream = step, borrowed_stream(self)
         self._num_done = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
         """Do one step."""
         if self._num_done < NUM_WARM_UPS:
-            aside(self._step)
+            aside(self._step, self._stream)
         else:
-            self._graph = self._graph or recorded(self._step, self._step.generators)
+            self._graph = self._graph or recorded(self._step, self._step.generators, self._stream)
             self._graph.replay()
         self._num_done += 1
 
@@ -38,7 +46,7 @@ class GraphedStreamStep:
     """
 
     def __init__(self, step: TrainingStep) -> None:
-        self._step = step
+        self._step, self._stream = step, borrowed_stream(self)
         self._num_done = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._batch: Batch | None = None
@@ -48,10 +56,10 @@ class GraphedStreamStep:
         """Do one step."""
         batch = self._step.feed.next()
         if not batch.continues or self._num_done < NUM_WARM_UPS:
-            aside(lambda: self._step.learn_from(batch))
+            aside(lambda: self._step.learn_from(batch), self._stream)
         else:
             self._bring(batch)
-            self._graph = self._graph or recorded(self._one_step, self._step.generators)
+            self._graph = self._graph or recorded(self._one_step, self._step.generators, self._stream)
             self._graph.replay()
         self._num_done += 1
 
@@ -84,20 +92,33 @@ class GraphedStreamStep:
             state.carried = self._carried
 
 
-def aside(step: Callable[[], None]) -> None:
-    """Do a step on a stream of its own, as recording will: what autograd remembers of streams must be of that one."""
-    present, other = torch.cuda.current_stream(), torch.cuda.Stream()
-    other.wait_stream(present)
-    with torch.cuda.stream(other):
+_SPARE: defaultdict[int, list[torch.cuda.Stream]] = defaultdict(list)  # by device; torch's own are few and shared
+
+
+def borrowed_stream(owner: object) -> torch.cuda.Stream:
+    """A stream that is nobody else's until its owner is gone."""
+    spare = _SPARE[torch.cuda.current_device()]
+    stream = spare.pop() if spare else new_stream(torch.cuda.current_device())
+    weakref.finalize(owner, spare.append, stream)
+    return stream
+
+
+def aside(step: Callable[[], None], stream: torch.cuda.Stream) -> None:
+    """Do a step on the stream on which it will be recorded: what autograd remembers of streams must be of that one."""
+    present = torch.cuda.current_stream()
+    stream.wait_stream(present)
+    with torch.cuda.stream(stream):
         step()
-    present.wait_stream(other)
+    present.wait_stream(stream)
 
 
-def recorded(step: Callable[[], None], generators: Iterable[torch.Generator]) -> torch.cuda.CUDAGraph:
+def recorded(
+    step: Callable[[], None], generators: Iterable[torch.Generator], stream: torch.cuda.Stream
+) -> torch.cuda.CUDAGraph:
     """A step that is not done, but written down."""
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         graph.register_generator_state(generator)
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=stream):
         step()
     return graph

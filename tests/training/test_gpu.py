@@ -6,6 +6,7 @@ import torch
 from rnnlab import Hyperparameters, Run, task, train
 from rnnlab.training import evaluation
 from rnnlab.training.evaluation import evaluate, sequences_at_once
+from rnnlab.training.loop import Training, train_together, training
 from tests.training.small import adding, assert_same_run, mixed, network, quick
 from tests.training.streams import Letters
 
@@ -102,3 +103,28 @@ def test_a_replayed_step_does_not_wait_for_the_device() -> None:
     )
     torch.cuda.set_sync_debug_mode("default")
     assert run.is_complete
+
+
+def populations() -> list[Training]:
+    """Of different lengths, and sequences so long that cuBLAS adds up gradients of matrices in parts."""
+    problem = adding(length=300)
+    found: list[Training] = []
+    for number, num_steps in enumerate([40, 80, 40, 120, 80, 120]):
+        of = [quick(seed=seed, num_steps=num_steps, evaluate_every=40, batch_size=50) for seed in range(4)]
+        found.append(
+            training(
+                network(problem, units=50 + 4 * number),
+                problem,
+                of,
+                device="cuda",
+                precision="bf16",
+                report=lambda event: torch.cuda.empty_cache(),  # nobody keeps the memory of those who have ended
+            )
+        )
+    return found
+
+
+def test_populations_side_by_side_train_as_they_do_alone() -> None:
+    together = train_together(populations())
+    for run, population in zip(together, populations(), strict=True):
+        assert_same_run(run, train_together([population])[0])

@@ -15,13 +15,14 @@ from tests.training.streams import Letters
 class Recorded:
     """Stands for a CUDA graph, which would read the same tensors at every replay."""
 
-    def __init__(self, step: Callable[[], None], generators: Iterable[torch.Generator]) -> None:
+    def __init__(self, step: Callable[[], None], generators: Iterable[torch.Generator], stream: None) -> None:
         self.replay = step
 
 
 @pytest.fixture
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "aside", lambda step: step())
+    monkeypatch.setattr(graphs, "borrowed_stream", lambda owner: None)
+    monkeypatch.setattr(graphs, "aside", lambda step, stream: step())
     monkeypatch.setattr(graphs, "recorded", Recorded)
     monkeypatch.setattr(population, "_is_graphed", lambda architecture, task, device, use_graph: use_graph)
 

@@ -18,6 +18,7 @@ from rnnlab.engine.gpu.compiled import cache_folder
 from rnnlab.errors import ModelError
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: it does not wait for the default stream
 
 
 class CudaFunction:
@@ -45,6 +46,14 @@ class CudaFunction:
         else:
             code = _driver().cuLaunchKernel(self._function, *sizes, None)
         _check(code, f"launch a kernel of {grid[0] * grid[1] * grid[2]} programs")
+
+
+def new_stream(device: int) -> torch.cuda.Stream:
+    """A stream of one's own, for ever; torch hands out the same 32 again and again."""
+    stream = ctypes.c_void_p()
+    with torch.cuda.device(device):
+        _check(_driver().cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING), "make a stream")
+    return torch.cuda.ExternalStream(stream.value, device=device)
 
 
 def enter_device(device: int) -> None:

@@ -325,7 +325,7 @@ class GpuProgram:
         """Whose nonlinearity is relu, [P], where members differ; copied to a device once: the host must wait for it."""
         key = (code.key, device)
         if key not in self._is_relu:
-            self._is_relu[key] = torch.as_tensor(code.choice, device=device).to(torch.int32).view(-1)
+            self._is_relu[key] = torch.as_tensor(code.choice).to(torch.int32).view(-1).to(device)
         return self._is_relu[key]
 
     def moments(self, number: int, num_steps: int, first_step: int, device: torch.device, *, backward: bool) -> Tensor:
