@@ -44,7 +44,7 @@ GROUPS = {
     ),
     "Studies": (
         *("StudySpec", "load_spec", "run_study", "resume_study", "study_status", "StudyStatus", "list_studies"),
-        *("load_study", "load_record", "StudyRecord", "ArmRecord"),
+        *("load_study", "load_record", "StudyRecord", "ArmRecord", "Finalist"),
     ),
     "Comparisons": ("compare", "Comparison", "Contender", "Report", "make_report", "write_report"),
     "Errors": (

@@ -61,7 +61,7 @@ def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
     for name, record in found.items():
         minutes = sum(each.seconds for each in record.sittings) / 60
         total += minutes
-        trials = sum(trial.has_ended for each in record.arms for trial in (*each.trials, *each.repeats))
+        trials = sum(trial.has_ended for each in record.arms for trial in each.all_trials)
         state = "complete" if record.is_complete else "not complete"
         yield f"| [{name}](#{name}) | {paper_of(name, record).source} | {trials:,} | {minutes:.1f} | {state} |"
     missing = ", ".join(f"`{name}`" for name in shipped_specs() if name not in found and _is_of_a_paper(name))
@@ -106,11 +106,13 @@ def _experiment(name: str, record: StudyRecord) -> Iterator[str]:
 
 
 def _circumstances(record: StudyRecord) -> str:
-    runs = [trial.run for each in record.arms for trial in (*each.trials, *each.repeats) if trial.has_ended]
+    runs = [trial.run for each in record.arms for trial in each.all_trials if trial.has_ended]
     machines = sorted({f"{run['device']}, torch {run['torch']}, {run['precision']}" for run in runs})
     days = sorted({datetime.fromtimestamp(each.ended, UTC).date().isoformat() for each in record.sittings})
     seeds = min((sum(trial.has_ended for trial in each.repeats) for each in record.arms), default=0)
-    words = f"best settings over {seeds} seeds" if seeds else "single runs, the best of tuning by validation"
+    settings = max((len(each.finalists) for each in record.arms), default=0)
+    which = "best settings" if settings == 1 else f"the best of {settings} settings"
+    words = f"{which} over {seeds} seeds" if seeds else "single runs, the best of tuning by validation"
     return f"{'; '.join(machines)}; {', '.join(days)}; {words}."
 
 

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from rnnlab.engine.state import State
     from rnnlab.report.report import Report, make_report, write_report
     from rnnlab.studies.comparison import Comparison, Contender
-    from rnnlab.studies.records import ArmRecord, StudyRecord, load_record
+    from rnnlab.studies.records import ArmRecord, Finalist, StudyRecord, load_record
     from rnnlab.studies.run import resume_study, run_study
     from rnnlab.studies.specification import StudySpec, load_spec
     from rnnlab.studies.status import StudyStatus, list_studies, study_status
@@ -117,6 +117,7 @@ _ON_DEMAND = {
     "Contender": "rnnlab.studies.comparison",
     "Costs": "rnnlab.engine.costs",
     "Example": "rnnlab.tasks.example",
+    "Finalist": "rnnlab.studies.records",
     "Float": "rnnlab.tuning.dimensions",
     "Hyperparameters": "rnnlab.training.hyperparameters",
     "Initialisation": "rnnlab.engine.initialisation",
@@ -187,6 +188,7 @@ __all__ = [
     "Example",
     "Expression",
     "Family",
+    "Finalist",
     "Float",
     "GraphError",
     "Hyperparameters",

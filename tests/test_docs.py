@@ -6,12 +6,15 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rnnlab import CELLS
 from rnnlab.cli import main
+from rnnlab.studies.finding import find_spec
+from tests.report.made_records import demo_record
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -141,11 +144,22 @@ def test_page_of_the_papers_results_is_fresh() -> None:
     assert make_reproduction.reproduction() == make_reproduction.PAGE.read_text(), "run `make docs`"
 
 
+def test_page_of_the_papers_results_says_how_settings_were_chosen() -> None:
+    """And counts the trials of all of them."""
+    plain, three = (demo_record(trials=4, seeds=5, finalists=number) for number in (1, 3))
+    assert make_reproduction._circumstances(plain).endswith("best settings over 5 seeds.")
+    assert make_reproduction._circumstances(three).endswith("the best of 3 settings over 5 seeds.")
+    found = {"zhang-table2": replace(three, spec=find_spec("zhang-table2", scale="gpu"))}
+    (row,) = [line for line in make_reproduction._overview(found) if line.startswith("| [")]
+    assert f"| {len(three.arms) * 4 + sum(len(each.finalists) for each in three.arms) * 5} |" in row
+    assert min(len(each.finalists) for each in three.arms) > 1
+
+
 @pytest.mark.parametrize("name", make_reproduction.records())
 def test_results_come_from_the_machine_that_they_are_said_to(name: str) -> None:
     """Every trial of a record was trained on the GPU, by kernels of ours, in a time that is known."""
     record = make_reproduction.records()[name]
-    runs = [trial.run for each in record.arms for trial in (*each.trials, *each.repeats) if trial.has_ended]
+    runs = [trial.run for each in record.arms for trial in each.all_trials if trial.has_ended]
     assert {(run["device"], run["path"].partition(":")[0]) for run in runs} == {("NVIDIA H200", "gpu")}
     assert sum(each.num_trials for each in record.sittings) == len(runs)
     assert (make_reproduction.RESULTS / "reports" / f"{name}.html").exists()

@@ -157,7 +157,7 @@ def record_command(
 
     record = load_record(name, store)
     record.save(output, max_points=points)
-    print(f"wrote {output}: {sum(len(each.trials) + len(each.repeats) for each in record.arms)} trials")
+    print(f"wrote {output}: {sum(len(each.all_trials) for each in record.arms)} trials")
 
 
 def _show(context: typer.Context, run: Any, store: str, as_json: bool, options: dict[str, Any]) -> None:

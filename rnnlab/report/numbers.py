@@ -66,4 +66,4 @@ def _part(study: str, records: Sequence["ArmRecord"]) -> Part:
 
 
 def _setting(record: "ArmRecord") -> dict[str, Any] | None:
-    return None if record.best is None else dict(record.best.point)
+    return None if record.chosen is None else dict(record.chosen.point)

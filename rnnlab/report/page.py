@@ -177,7 +177,7 @@ def _ending(record: "StudyRecord") -> Iterator[str]:
 
 
 def _hyperparameters(record: "ArmRecord") -> str:
-    found = "no trial is complete" if record.best is None else str(record.best.hyperparameters)
+    found = "no trial is complete" if record.chosen is None else str(record.chosen.hyperparameters)
     return f'<h3>{escape(record.arm.name)}</h3><pre class="wrapped">{escape(found)}</pre>'
 
 

@@ -52,8 +52,8 @@ def _steps(part: Part) -> Iterator[tuple[str, str]]:
     if comparison.sample == "seeds":
         yield (
             "Seeds",
-            f"The setting that was best on validation data was trained again {_counts(records, 'repeats')}, each run "
-            f"{_what_seeds_change(arm.task)}, none of them those of tuning. "
+            f"{_finalists(records)} trained again {_counts(records, 'repeats')}, each run "
+            f"{_what_seeds_change(arm.task)}, none of them those of tuning. {_choice(records)}"
             "Scores are those on test data, with the numbers that were best on validation data.",
         )
     else:
@@ -71,6 +71,24 @@ def _steps(part: Part) -> Iterator[tuple[str, str]]:
     )
     yield "Machine", _machine(records)
     yield "Seed of it all", f"{arm.seed}; precision {arm.precision}."
+
+
+def _finalists(records: Sequence["ArmRecord"]) -> str:
+    """Which settings were trained over seeds."""
+    most = _most_finalists(records)
+    if most == 1:
+        return "The setting that was best on validation data was"
+    return f"The {most} settings that were best on validation data were each"
+
+
+def _choice(records: Sequence["ArmRecord"]) -> str:
+    """How one of several settings was chosen."""
+    most = _most_finalists(records)
+    return "" if most == 1 else f"The best of the {most} by its runs' mean score on validation data counts. "
+
+
+def _most_finalists(records: Sequence["ArmRecord"]) -> int:
+    return max(len(each.finalists) for each in records)
 
 
 def _what_seeds_change(task: AbstractTask) -> str:
@@ -137,7 +155,7 @@ _CIRCUMSTANCES = {"device": "device", "path": "engine path", "rnnlab": "rnnlab",
 
 
 def _trials(records: Sequence["ArmRecord"]) -> list["Trial"]:
-    return [trial for each in records for trial in (*each.trials, *each.repeats)]
+    return [trial for each in records for trial in each.all_trials]
 
 
 def duration(seconds: float) -> str:

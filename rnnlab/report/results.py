@@ -75,7 +75,7 @@ def conclusion(test: PairTest, comparison: Comparison) -> str:
 
 def setting_table(part: Part) -> Table:
     """The best setting of each architecture: one row for each hyperparameter that was tuned."""
-    points = {each.arm.name: {} if each.best is None else each.best.point for each in part.records}
+    points = {each.arm.name: {} if each.chosen is None else each.chosen.point for each in part.records}
     names = list(dict.fromkeys(name for point in points.values() for name in point))
     rows = tuple((name, *(_setting(point.get(name)) for point in points.values())) for name in names)
     return Table(("hyperparameter", *points), rows)
@@ -161,6 +161,6 @@ def score_words(comparison: Comparison) -> str:
     score = comparison.score
     return (
         f"Best first. The score is the {quantity(score)} on test data, {score.better} is better; "
-        f"means over {comparison.sample}. The best trial is the one that tuning chose, on validation data: a single "
-        "run, which may have been lucky."
+        f"means over {comparison.sample}. The best trial is tuning's, on validation data: a single run, which "
+        "may have been lucky."
     )

@@ -102,7 +102,7 @@ def curve_caption(part: Part) -> str:
     many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
         f"The line is the median of {many} seeds on validation data, the band holds the middle half of them. "
-        "Each architecture is trained with the best setting that tuning found for it."
+        "Each architecture is trained with its best setting."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rnnlab.errors import RnnlabError, TuningError
 from rnnlab.studies.curves import thinned
-from rnnlab.studies.repeats import repeats_name
+from rnnlab.studies.repeats import finalists_of, repeats_name
 from rnnlab.studies.specification import StudySpec
 from rnnlab.studies.stored import opened, read_spec
 from rnnlab.tasks.task import Score
@@ -18,10 +18,35 @@ from rnnlab.tuning.binding import bind
 from rnnlab.tuning.sittings import Sitting, sittings
 from rnnlab.tuning.store import DEFAULT, Store
 from rnnlab.tuning.trials import Trial, Trials
-from rnnlab.tuning.tune import best_trial
+from rnnlab.tuning.tune import best_trial, best_trials
 
 VERSION = 1
 MOST_POINTS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finalist:
+    """One of an arm's best settings over seeds.
+
+    Args:
+        arm: what trains it.
+        trials: by number; each has its own `seed`.
+    """
+
+    arm: Arm
+    trials: tuple[Trial, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the runs of all seeds have ended."""
+        return _num_ended(self.trials) >= self.arm.num_trials
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """The less, the better: how many seeds diverged, then the mean of the others on validation."""
+        values = [trial.value for trial in self.trials if trial.value is not None]
+        mean = sum(values) / len(values) if values else 0.0
+        return _num_ended(self.trials) - len(values), -mean if self.arm.is_maximised else mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +58,14 @@ class ArmRecord:
         labels: where it stands in its study: `task`, `architecture`, `cell`, `depth`, `parameters`, ..., those that the
             specification gives.
         trials: of tuning, by number.
-        repeated: the best setting, to be trained over seeds; None before tuning is complete, or where nothing is.
-        repeats: its trials, by number; each has its own `seed`.
+        finalists: its best settings, the best of tuning first, to be trained over seeds; none before tuning is
+            complete, or where no trial is.
     """
 
     arm: Arm
     labels: Mapping[str, Any]
     trials: tuple[Trial, ...]
-    repeated: Arm | None = None
-    repeats: tuple[Trial, ...] = ()
+    finalists: tuple[Finalist, ...] = ()
 
     @property
     def best(self) -> Trial | None:
@@ -49,16 +73,50 @@ class ArmRecord:
         return best_trial(self.trials, is_maximised=self.arm.is_maximised)
 
     @property
+    def chosen(self) -> Trial | None:
+        """The trial of tuning whose setting is the arm's result: that of `repeated`, or the best where that is None."""
+        place = 0 if self._winner is None else self.finalists.index(self._winner)
+        return next(iter(self.best_trials(place + 1)[place:]), None)
+
+    def best_trials(self, count: int) -> tuple[Trial, ...]:
+        """The best trials of tuning at so many different points, the best first; fewer where there are no more."""
+        return best_trials(self.trials, count, is_maximised=self.arm.is_maximised)
+
+    @property
+    def _winner(self) -> Finalist | None:
+        """The best of the finalists whose seeds have all ended; while none has, the first one."""
+        ended = [each for each in self.finalists if each.is_complete]
+        return min(ended, key=lambda each: each.rank) if ended else next(iter(self.finalists), None)
+
+    @property
+    def repeated(self) -> Arm | None:
+        """What trains the best of the finalists, by its scores on validation; None where there are none."""
+        return None if self._winner is None else self._winner.arm
+
+    @property
+    def repeats(self) -> tuple[Trial, ...]:
+        """The trials of that one, by number; each has its own `seed`."""
+        return () if self._winner is None else self._winner.trials
+
+    @property
+    def trials_over_seeds(self) -> tuple[Trial, ...]:
+        """Those of all finalists."""
+        return tuple(trial for each in self.finalists for trial in each.trials)
+
+    @property
+    def all_trials(self) -> tuple[Trial, ...]:
+        """Those of tuning, and those of all finalists."""
+        return (*self.trials, *self.trials_over_seeds)
+
+    @property
     def is_complete(self) -> bool:
         """Whether all its trials have ended, those over seeds too."""
-        return _num_ended(self.trials) >= self.arm.num_trials and (
-            self.repeated is None or _num_ended(self.repeats) >= self.repeated.num_trials
-        )
+        return _num_ended(self.trials) >= self.arm.num_trials and all(each.is_complete for each in self.finalists)
 
     def to_json(self, max_points: int = MOST_POINTS) -> dict[str, Any]:
         """All values, curves thinned to so many points; `from_json` makes the record again."""
         runs: list[Mapping[str, Any]] = []
-        for trial in (*self.trials, *self.repeats):
+        for trial in self.all_trials:
             if trial.run not in runs:
                 runs.append(trial.run)
         return {
@@ -67,8 +125,13 @@ class ArmRecord:
             "labels": dict(self.labels),
             "runs": [dict(run) for run in runs],
             "trials": [_trial_json(trial, runs, max_points) for trial in self.trials],
-            "repeated": None if self.repeated is None else self.repeated.to_json(),
-            "repeats": [_trial_json(trial, runs, max_points) for trial in self.repeats],
+            "finalists": [
+                {
+                    "arm": each.arm.to_json(),
+                    "trials": [_trial_json(trial, runs, max_points) for trial in each.trials],
+                }
+                for each in self.finalists
+            ],
         }
 
     @classmethod
@@ -76,13 +139,14 @@ class ArmRecord:
         """What `to_json` gave."""
         runs, score = values["runs"], {"known_score": _score(values["score"])}
         arm = Arm.from_json(values["arm"] | score)
-        repeated = None if values["repeated"] is None else Arm.from_json(values["repeated"] | score)
+        again = [(Arm.from_json(each["arm"] | score), each["trials"]) for each in _finalists_json(values)]
         return cls(
             arm=arm,
             labels=values["labels"],
             trials=tuple(_trial(row, arm, runs) for row in values["trials"]),
-            repeated=repeated,
-            repeats=tuple(_trial(row, repeated, runs) for row in values["repeats"]) if repeated else (),
+            finalists=tuple(
+                Finalist(arm=one, trials=tuple(_trial(row, one, runs) for row in rows)) for one, rows in again
+            ),
         )
 
 
@@ -107,8 +171,8 @@ class StudyRecord:
     @property
     def is_complete(self) -> bool:
         """Whether all trials have ended, and the best settings were trained over all seeds."""
-        seeds = 0 if self.spec is None else self.spec.seeds
-        return all(each.is_complete and (not seeds or each.repeated or each.best is None) for each in self.arms)
+        wanted = 0 if self.spec is None or not self.spec.seeds else self.spec.finalists
+        return all(each.is_complete and len(each.finalists) >= len(each.best_trials(wanted)) for each in self.arms)
 
     def __str__(self) -> str:
         lines = [f"study {self.name}"]
@@ -185,14 +249,16 @@ def _from_file(path: Path) -> StudyRecord:
 
 def _from_store(name: str, store: Store) -> StudyRecord:
     arms, stored = store.arms(name), read_spec(store, name)
-    repeated = {arm.name: arm for arm in _repeated(name, store)}
+    there = {arm.name: arm for arm in _repeated(name, store)}
     found = tuple(
         ArmRecord(
             arm=arm,
             labels=stored.labels[arm.name] if stored else {"task": arm.task.name, "architecture": arm.name},
             trials=tuple(Trials(store, name, arm).all()),
-            repeated=repeated.get(arm.name),
-            repeats=_repeats(name, store, repeated.get(arm.name)),
+            finalists=tuple(
+                Finalist(arm=each, trials=tuple(Trials(store, repeats_name(name), each).all()))
+                for each in finalists_of(arm, there)
+            ),
         )
         for arm in arms
     )
@@ -210,8 +276,11 @@ def _repeated(name: str, store: Store) -> tuple[Arm, ...]:
     return store.arms(seeds) if seeds in store.study_names() else ()
 
 
-def _repeats(name: str, store: Store, arm: Arm | None) -> tuple[Trial, ...]:
-    return () if arm is None else tuple(Trials(store, repeats_name(name), arm).all())
+def _finalists_json(values: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The finalists in a file; older files have one, under two keys."""
+    if "finalists" in values:
+        return values["finalists"]
+    return [] if values["repeated"] is None else [{"arm": values["repeated"], "trials": values["repeats"]}]
 
 
 def _score(values: Mapping[str, Any]) -> Score:
@@ -263,6 +332,8 @@ def _summary(record: ArmRecord) -> str:
         parts.append(f"{num_infeasible} infeasible")
     if record.best is not None:
         parts.append(f"best {record.arm.score.name} {record.best.value:.6g}")
-    if record.repeated is not None:
-        parts.append(f"{_num_ended(record.repeats)} of {record.repeated.num_trials} seeds")
+    if record.finalists:
+        budget = sum(each.arm.num_trials for each in record.finalists)
+        settings = f" of {len(record.finalists)} settings" if len(record.finalists) > 1 else ""
+        parts.append(f"{_num_ended(record.trials_over_seeds)} of {budget} seeds{settings}")
     return ", ".join(parts)

@@ -1,10 +1,12 @@
-"""The best setting of every arm again, over several seeds (C73): a second study in the same store.
+"""The best settings of every arm again, over several seeds (C73): a second study in the same store.
 
-It is decided once, when all trials of tuning have ended, by whichever worker is there first; all others find it.
+It is decided once, when all trials of tuning have ended, by whichever worker is there first; all others find it. Tuning
+tries each setting once, so that the best may owe its place to luck: of several finalists the best over seeds counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count, takewhile
 
 from rnnlab.errors import TuningError
 from rnnlab.studies.specification import MOST_SEEDS
@@ -15,7 +17,7 @@ from rnnlab.tuning.dimensions import Integer
 from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Trial, Trials
-from rnnlab.tuning.tune import best_trial
+from rnnlab.tuning.tune import best_trials
 
 
 def repeats_name(study: str) -> str:
@@ -27,15 +29,31 @@ def repeats_name(study: str) -> str:
     return f"{study}{SUFFIX}"
 
 
-def repeated(arm: Arm, best: Trial, num_seeds: int) -> Arm:
-    """The arm that trains the best setting again, from other initial numbers and with other batches.
+def finalist_name(arm: str, place: int) -> str:
+    """What an arm of the second study is called: the best setting as its arm in tuning.
 
-    Seeds count on from that of tuning, to which the best setting may owe something. Where a text is read in order there
+    >>> finalist_name("gru", 1), finalist_name("gru", 2)
+    ('gru', 'gru #2')
+    """
+    return arm if place == 1 else f"{arm} #{place}"
+
+
+def finalists_of(arm: Arm, there: Mapping[str, Arm]) -> tuple[Arm, ...]:
+    """The finalists of an arm, the best of tuning first, among the arms of the second study by name."""
+    names = (finalist_name(arm.name, place) for place in count(1))
+    return tuple(there[name] for name in takewhile(there.__contains__, names))
+
+
+def repeated(arm: Arm, best: Trial, num_seeds: int, place: int = 1) -> Arm:
+    """The arm that trains a setting again, from other initial numbers and with other batches.
+
+    Seeds count on from that of tuning, to which a good setting may owe something. Where a text is read in order there
     is nothing to draw, and its trials differ in their initial numbers only.
     """
     name = SEEDS if arm.task.feed == "samples" else "seed"
     values = arm.to_json()
     values |= {
+        "name": finalist_name(arm.name, place),
         "task": values["task"] | dict(best.arguments),
         "hyperparameters": best.hyperparameters.to_json(),
         "space": SearchSpace([Integer(name, arm.seed + 1, arm.seed + MOST_SEEDS)]).to_json(),
@@ -46,22 +64,35 @@ def repeated(arm: Arm, best: Trial, num_seeds: int) -> Arm:
     return Arm.from_json(values)
 
 
-def decide_repeats(store: Store, study: str, arms: Sequence[Arm], num_seeds: int) -> tuple[Arm, ...]:
+def decide_repeats(
+    store: Store, study: str, arms: Sequence[Arm], num_seeds: int, num_finalists: int
+) -> tuple[Arm, ...]:
     """The arms of the second study, which is made if it is not there; none where no trial of any arm is complete.
+
+    First come all that were best in tuning, then all second ones, and so on: a study that gains finalists stays the
+    first part of what it becomes.
 
     Args:
         store: where the study is.
         study: its name; all its trials have ended.
         arms: its arms.
         num_seeds: how many seeds; it may have grown.
+        num_finalists: how many settings of each arm; it may have grown.
     """
     name = repeats_name(study)
-    if name in store.study_names():
-        found = tuple(replace(arm, num_trials=max(arm.num_trials, num_seeds)) for arm in store.arms(name))
-    else:
-        found = _chosen(store, study, arms, num_seeds)
+    there = store.arms(name) if name in store.study_names() else ()
+    num_seeds = max([num_seeds, *(arm.num_trials for arm in there)])
+    names = {arm.name for arm in there}
+    kept = (replace(arm, num_trials=num_seeds) for arm in there)
+    missing = [
+        (arm, place)
+        for place in range(1, num_finalists + 1)
+        for arm in arms
+        if finalist_name(arm.name, place) not in names
+    ]
+    found = (*kept, *_chosen(store, study, missing, num_seeds))
     if found:
-        store.add_study(name, found)
+        store.add_study(name, found, may_gain_arms=True)
     return found
 
 
@@ -83,6 +114,15 @@ def check_may_grow(store: Store, study: str, arms: Sequence[Arm]) -> None:
             )
 
 
-def _chosen(store: Store, study: str, arms: Sequence[Arm], num_seeds: int) -> tuple[Arm, ...]:
-    best = {arm.name: best_trial(Trials(store, study, arm).all(), is_maximised=arm.is_maximised) for arm in arms}
-    return tuple(repeated(arm, found, num_seeds) for arm in arms if (found := best[arm.name]) is not None)
+def _chosen(store: Store, study: str, missing: Sequence[tuple[Arm, int]], num_seeds: int) -> list[Arm]:
+    """The arms that train the setting at some place among the best of an arm, where it has so many."""
+    most = {arm.name: (arm, place) for arm, place in missing}  # an arm's last place comes last
+    best = {
+        name: best_trials(Trials(store, study, arm).all(), place, is_maximised=arm.is_maximised)
+        for name, (arm, place) in most.items()
+    }
+    return [
+        repeated(arm, best[arm.name][place - 1], num_seeds, place)
+        for arm, place in missing
+        if place <= len(best[arm.name])
+    ]

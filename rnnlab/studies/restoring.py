@@ -1,6 +1,7 @@
 """Put the record of a study back into a store, to go on with it there: on another machine, or long after the first."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from rnnlab.errors import TuningError
 from rnnlab.studies.records import StudyRecord
@@ -33,11 +34,13 @@ def restore_study(record: StudyRecord, store: Store) -> None:
         keep_spec(store, record.name, StoredSpec(record.spec, {each.arm.name: each.labels for each in record.arms}))
     for each in record.arms:
         _restore_arm(store, record.name, each.arm, each.trials)
-    repeated = [(each.repeated, each.repeats) for each in record.arms if each.repeated is not None]
-    if repeated:
-        store.add_study(second, [arm for arm, _ in repeated])
-    for arm, trials in repeated:
-        _restore_arm(store, second, arm, trials)
+    # all first ones, then all second ones, as `decide_repeats` has them
+    places = zip_longest(*(each.finalists for each in record.arms))
+    finalists = [each for place in places for each in place if each is not None]
+    if finalists:
+        store.add_study(second, [each.arm for each in finalists])
+    for each in finalists:
+        _restore_arm(store, second, each.arm, each.trials)
     for sitting in record.sittings:
         add_sitting(store, sitting)
 

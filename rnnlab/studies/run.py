@@ -106,7 +106,8 @@ def _found(spec: StudySpec | str | Path, scale: str | None) -> StudySpec:
 
 
 def add_study(store: Store, spec: StudySpec, rows: Sequence[LabelledArm]) -> None:
-    """Write a study down, so that workers can find it; one that is there stays, and may have more trials or seeds.
+    """Write a study down, so that workers can find it; one that is there stays, and may have more trials, seeds
+    or finalists.
 
     Args:
         store: where.

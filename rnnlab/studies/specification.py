@@ -10,6 +10,7 @@ space                 a paper's name, a file, or a table of dimensions; `base` a
 sampler, sampler_options, hyperparameters, seed, path, precision, population
 trials | budget       how many trials each arm has, or all together (C3)
 seeds                 over how many seeds the best setting of each arm is trained again (C73)
+finalists             how many of its best settings are; the best of them on validation, over its seeds, counts
 arms                  a list of tables with any keys from task to trials, where one product does not do
 scale                 `[scale.NAME]` tables override anything; `default` names the one that is meant
 """
@@ -38,7 +39,7 @@ _PRODUCT_KEYS = (
     *("space", "sampler", "sampler_options", "hyperparameters", "seed", "path", "precision", "population"),
     "trials",
 )
-_KEYS = ("name", "title", "paper", *_PRODUCT_KEYS, "budget", "seeds", "arms", "scale")
+_KEYS = ("name", "title", "paper", *_PRODUCT_KEYS, "budget", "seeds", "finalists", "arms", "scale")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +122,8 @@ class StudySpec:
         _check_rivals("the specification", self.document)
         if self.seeds > MOST_SEEDS:
             raise TuningError(f"seeds must be at most {MOST_SEEDS}, got {self.seeds}")
+        if self.finalists > 1 and not self.seeds:
+            raise TuningError(f"{self.finalists} finalists are compared over seeds: give seeds, or leave finalists out")
         if self.budget is not None and any("trials" in each for each in self.document.get("arms", ())):
             raise TuningError("give a budget for all arms, or trials of each; got both")
         _ = self.products  # to read them is to check them
@@ -155,6 +158,11 @@ class StudySpec:
     def seeds(self) -> int:
         """Over how many seeds the best setting of each arm is trained again."""
         return whole("seeds", self.document.get("seeds", 0), 0)
+
+    @property
+    def finalists(self) -> int:
+        """How many of the best settings of each arm are trained over seeds, so that luck in tuning does not decide."""
+        return whole("finalists", self.document.get("finalists", 1), 1)
 
     @property
     def products(self) -> tuple[Product, ...]:

@@ -23,6 +23,7 @@ def work_on_stages(store: Store, study: str, how: Work) -> bool:
     arms, stored = store.arms(study), read_spec(store, study)
     if not work(store, study, arms, how):
         return False
-    num_seeds = 0 if stored is None else stored.spec.seeds
-    repeats = decide_repeats(store, study, arms, num_seeds) if num_seeds else ()
+    if stored is None or not stored.spec.seeds:
+        return True
+    repeats = decide_repeats(store, study, arms, stored.spec.seeds, stored.spec.finalists)
     return work(store, repeats_name(study), repeats, how) if repeats else True

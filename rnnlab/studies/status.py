@@ -9,9 +9,12 @@ from rnnlab.studies.repeats import repeats_name
 from rnnlab.studies.specification import SEEDS
 from rnnlab.studies.stored import is_there, opened, read_spec
 from rnnlab.training.progress import duration
+from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.lots import Lot, Lots
-from rnnlab.tuning.standing import ArmStanding, standing
+from rnnlab.tuning.standing import ArmStanding, arm_standing, standing
 from rnnlab.tuning.store import DEFAULT, Store
+from rnnlab.tuning.trials import Trial, Trials
+from rnnlab.tuning.tune import best_trials
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,10 @@ class StudyStatus:
         name: of the study.
         store: where it is.
         arms: how tuning stands, arm by arm.
-        seeds: how the best settings over seeds stand; empty before tuning is complete, or where there are none.
+        seeds: how the best settings over seeds stand, the first of each arm first; empty before tuning is complete, or
+            where there are none.
         num_seeds: how many seeds there are to be.
+        num_finalists: how many settings, of all arms together, are to be trained over them.
         workers: those that are alive.
         lost: those that have been silent for longer than they said; others go on with their trials.
         seconds_left: estimated from the trials that have ended; None before the first, 0 once all have.
@@ -51,6 +56,7 @@ class StudyStatus:
     arms: tuple[ArmStanding, ...]
     seeds: tuple[ArmStanding, ...]
     num_seeds: int
+    num_finalists: int
     workers: tuple[WorkerStanding, ...]
     lost: tuple[WorkerStanding, ...]
     seconds_left: float | None
@@ -58,13 +64,7 @@ class StudyStatus:
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left to do."""
-        return (
-            _is_done(self.arms) and _is_done(self.seeds) and (not self.num_seeds or bool(self.seeds) or not self._best)
-        )
-
-    @property
-    def _best(self) -> list[float]:
-        return [arm.best for arm in self.arms if arm.best is not None]
+        return _is_done(self.arms) and _is_done(self.seeds) and len(self.seeds) >= self.num_finalists
 
     def __str__(self) -> str:
         lines = [f"study {self.name} in {self.store}: {self._state()}", *_table(self.arms, "trials")]
@@ -150,24 +150,28 @@ def _entry(name: str, store: Store) -> StudyEntry:
 
 def _status(name: str, store: Store) -> StudyStatus:
     second = repeats_name(name)
-    arms = standing(store, name)
+    tuned = [(arm, Trials(store, name, arm).all()) for arm in store.arms(name)]
+    arms = tuple(arm_standing(arm, trials) for arm, trials in tuned)
     seeds = standing(store, second) if second in store.study_names() else ()
     stored, now = read_spec(store, name), store.time()
     lots = {study: Lots(store, study).all() for study in ((name, second) if seeds else (name,))}
     owned = [lot for found in lots.values() for lot in found if lot.owner is not None]
     alive = tuple(_worker(lot, now) for lot in owned if now - lot.heartbeat <= lot.grace)
     num_seeds = stored.spec.seeds if stored else 0
+    wanted = stored.spec.finalists if stored and num_seeds else 0
+    num_finalists = sum(_num_finalists(arm, trials, wanted) for arm, trials in tuned)
     left = _seconds_left(arms, lots[name], now)
     if seeds:
         left = _added(left, _seconds_left(seeds, lots[second], now))
-    elif num_seeds and left is not None:
-        left += _seconds_a_trial(lots[name]) * num_seeds * len(arms)
+    if left is not None:
+        left += _seconds_a_trial(lots[name]) * num_seeds * max(0, num_finalists - len(seeds))
     return StudyStatus(
         name=name,
         store=store.place,
         arms=arms,
         seeds=seeds,
         num_seeds=num_seeds,
+        num_finalists=num_finalists,
         workers=alive,
         lost=tuple(_worker(lot, now) for lot in owned if now - lot.heartbeat > lot.grace),
         seconds_left=None if left is None else left / max(1, len(alive)),
@@ -176,6 +180,13 @@ def _status(name: str, store: Store) -> StudyStatus:
 
 def _worker(lot: Lot, now: float) -> WorkerStanding:
     return WorkerStanding(lot.owner or "", lot.arm, len(lot.points), max(0.0, now - lot.heartbeat))
+
+
+def _num_finalists(arm: Arm, trials: Sequence[Trial], wanted: int) -> int:
+    """How many settings of an arm are trained over seeds, as far as can be known before its tuning is complete."""
+    if sum(trial.has_ended for trial in trials) < arm.num_trials:
+        return min(wanted, arm.num_trials)
+    return len(best_trials(trials, wanted, is_maximised=arm.is_maximised))
 
 
 def _is_done(arms: Sequence[ArmStanding]) -> bool:

@@ -52,7 +52,7 @@ _PLAIN = ("number", "state", "value", "outcome", "reason", "num_steps", "best_st
 
 def load_study(name: str | Path, store: Store | str | Path = DEFAULT) -> "DataFrame":
     """All trials of a study, one a row: those of tuning (`stage` is "tuning"), then the best settings over seeds
-    (`stage` is "seeds").
+    (`stage` is "seeds"), those of all finalists.
 
     Args:
         name: of the study, or the file of a record.
@@ -72,7 +72,7 @@ def study_table(record: StudyRecord) -> "DataFrame":
         _row(record, arm, trial, stage)
         for stage in ("tuning", "seeds")
         for arm in record.arms
-        for trial in (arm.trials if stage == "tuning" else arm.repeats)
+        for trial in (arm.trials if stage == "tuning" else arm.trials_over_seeds)
     ]
     found = dict.fromkeys(key for row in rows for key in row)
     more = sorted((key for key in found if key not in COLUMNS), key=_group)

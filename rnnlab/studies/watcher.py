@@ -74,12 +74,13 @@ class Watcher:
     def _look_at(self, name: str, report: Callable[[TuningEvent], None]) -> None:
         arms = self._store.arms(name)
         ended = {arm.name: [trial for trial in Trials(self._store, name, arm).all() if trial.has_ended] for arm in arms}
-        if name not in self._stages:
-            stage = _Stage(time.perf_counter(), {arm.name: arm.num_trials for arm in arms})
+        budgets = {arm.name: arm.num_trials for arm in arms}
+        if name not in self._stages or self._stages[name].budgets != budgets:  # more is trained over seeds than before
+            stage = _Stage(time.perf_counter(), budgets)
             stage.seen = {arm: {trial.number for trial in trials} for arm, trials in ended.items()}
             self._stages[name] = stage
             counts = {arm: len(numbers) for arm, numbers in stage.seen.items()}
-            place, budgets = self._store.place, stage.budgets
+            place = self._store.place
             report(
                 WorkStarted(
                     study=name, worker=self._worker, store=place, device=self._worker, budgets=budgets, ended=counts

@@ -1,6 +1,7 @@
 """How a study gets on, from its events: for people as lines of text; `live.py` draws it in a terminal."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -61,10 +62,8 @@ class Tracker:
             self._start(event)
         elif isinstance(event, WorkEnded | WorkerLost):
             self.num_workers -= 1
-        elif isinstance(event, TrialEnded) and (event.arm, event.number) not in self._ended:
-            self._ended.add((event.arm, event.number))
-            self.arms[event.arm] = self.arms[event.arm].after(event.number, event.value)
-            self._num_ended += 1
+        elif isinstance(event, TrialEnded):
+            self._end(event)
         elif isinstance(event, Trained):
             self._train(event)
         elif isinstance(event, LotFinished | LotHandedBack | LotLost):
@@ -76,9 +75,22 @@ class Tracker:
             self._read(event.study)
             self.started, self.num_workers, self._lots = event, 0, {}
             self._begun, self._num_ended = self._clock(), 0
+        self._learn(event.budgets, event.study)
         for name, budget in event.budgets.items():  # which may have grown since
             self.arms[name] = replace(self.arms[name], budget=max(budget, self.arms[name].budget))
         self.num_workers += 1
+
+    def _end(self, event: TrialEnded) -> None:
+        self._learn([event.arm], event.study)
+        if (event.arm, event.number) not in self._ended:
+            self._ended.add((event.arm, event.number))
+            self.arms[event.arm] = self.arms[event.arm].after(event.number, event.value)
+            self._num_ended += 1
+
+    def _learn(self, arms: Iterable[str], study: str) -> None:
+        """Look again where the study has gained arms since."""
+        if not set(arms) <= self.arms.keys():
+            self._read(study)
 
     def _read(self, study: str) -> None:
         """What has been done before."""

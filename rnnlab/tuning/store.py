@@ -155,8 +155,13 @@ class Store:
             raise TuningError(f"store {self.place} has no study {study!r}; there are: {names}")
         return tuple(Arm.from_json(values) for values in stored)
 
-    def add_study(self, name: str, arms: Sequence[Arm]) -> None:
+    def add_study(self, name: str, arms: Sequence[Arm], *, may_gain_arms: bool = False) -> None:
         """Make a study, or find it as it is; its budgets may have grown.
+
+        Args:
+            name: of the study.
+            arms: all of them.
+            may_gain_arms: whether there may be more at the end than a study that is there has.
 
         Raises:
             TuningError: a study of that name is there with other arms.
@@ -165,13 +170,14 @@ class Store:
         if not arms or len({arm.name for arm in arms}) < len(arms):
             raise TuningError(f"a study has arms, each with a name of its own, got {[arm.name for arm in arms]}")
         values = [arm.to_json() for arm in arms]
-        if self._stored(name) is not None:
-            self._grow(name, values)
+        stored = self._stored(name)
+        if stored is not None:
+            self._check_same(name, stored, values, may_gain_arms)
         for arm in arms:
             self._add_arm(name, arm)
-        # The study comes last: who sees its name may look at its arms at once.
+        # The study comes last: who sees its name, or a new arm in it, may look at its arms at once.
         if not self.insert(STUDIES.insert().values(name=name, arms=json.dumps(values))):
-            self._grow(name, values)
+            self._grow(name, values, may_gain_arms)
 
     def study_id(self, study: str, arm: str) -> int:
         """Optuna's number of an arm."""
@@ -183,10 +189,15 @@ class Store:
             found = connection.scalar(sqlalchemy.select(STUDIES.c.arms).where(STUDIES.c.name == study))
         return None if found is None else json.loads(found)
 
-    def _grow(self, name: str, values: list[dict[str, Any]]) -> None:
-        stored = self._stored(name) or []
-        if difference := _difference(stored, values):
+    def _check_same(
+        self, name: str, stored: list[dict[str, Any]], values: list[dict[str, Any]], may_gain_arms: bool
+    ) -> None:
+        if difference := _difference(stored, values, may_gain_arms):
             raise TuningError(f"study {name!r} in {self.place} is another one: {difference}; choose another name")
+
+    def _grow(self, name: str, values: list[dict[str, Any]], may_gain_arms: bool) -> None:
+        stored = self._stored(name) or []
+        self._check_same(name, stored, values, may_gain_arms)
         if stored != values:
             with self.transaction() as connection:
                 connection.execute(STUDIES.update().where(STUDIES.c.name == name).values(arms=json.dumps(values)))
@@ -287,12 +298,12 @@ def _write_ahead(path: str, lock_seconds: float) -> None:
         connection.close()
 
 
-def _difference(stored: list[dict[str, Any]], values: list[dict[str, Any]]) -> str | None:
+def _difference(stored: list[dict[str, Any]], values: list[dict[str, Any]], may_gain_arms: bool) -> str | None:
     """Why stored arms are not those wanted; budgets that have grown are no reason."""
     names, wanted = [arm["name"] for arm in stored], [arm["name"] for arm in values]
-    if names != wanted:
+    if names != (wanted[: len(names)] if may_gain_arms else wanted):
         return f"its arms are {', '.join(names)}, not {', '.join(wanted)}"
-    for there, here in zip(stored, values, strict=True):
+    for there, here in zip(stored, values, strict=not may_gain_arms):
         if keys := [key for key in here if key != "num_trials" and there.get(key) != here[key]]:
             return f"arm {here['name']} differs in {' and '.join(keys)}"
         if there["num_trials"] > here["num_trials"]:

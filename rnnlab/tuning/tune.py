@@ -14,6 +14,7 @@ from rnnlab.errors import TuningError
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.arms import Arm, require_data
+from rnnlab.tuning.distinct import key as point_key
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.lots import GRACE
 from rnnlab.tuning.space import SearchSpace
@@ -184,6 +185,19 @@ def best_trial(trials: Sequence[Trial], *, is_maximised: bool) -> Trial | None:
     complete = [trial for trial in trials if trial.value is not None]
     sign = -1 if is_maximised else 1
     return min(complete, key=lambda trial: sign * (trial.value or 0.0), default=None)
+
+
+def best_trials(trials: Sequence[Trial], count: int, *, is_maximised: bool) -> tuple[Trial, ...]:
+    """The complete trials with the best values at so many different points, fewer where there are no more.
+
+    They come in the order of their values, the first of equals first: the first is `best_trial`.
+    """
+    sign = -1 if is_maximised else 1
+    complete = [trial for trial in trials if trial.value is not None]
+    found: dict[Any, Trial] = {}
+    for trial in sorted(complete, key=lambda trial: sign * (trial.value or 0.0)):
+        found.setdefault(point_key(trial.point), trial)
+    return tuple(found.values())[:count]
 
 
 def _shown(value: Any) -> str:

@@ -130,17 +130,26 @@ class Worker:
     def __init__(self, store: Store, study: str, arms: Sequence[Arm], how: Work) -> None:
         self.name = f"{platform.node()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._store, self._study, self._how = store, study, how
-        self._arms = {arm.name: arm for arm in arms}
         self._lots = Lots(store, study, how.grace)
-        self._trials = {arm.name: Trials(store, study, arm) for arm in arms}
-        self._samplers: dict[str, AbstractSampler] = {arm.name: arm.new_sampler() for arm in arms}
         self._device = usable_device(str(how.device))
-        self._sizes = {arm.name: population_size(arm, self._device, how.population) for arm in arms}
-        self._capacities = {arm.name: device_capacity(arm, self._device) for arm in arms}
+        self._know(arms)
         self._root = checkpoint_root(store, how.checkpoints)
         self._report = how.report or _nothing
         self._num_begun = self._num_recorded = 0
         self._running: list[_Running] = []
+
+    def _know(self, arms: Sequence[Arm]) -> None:
+        """Get ready to train these arms."""
+        self._arms = {arm.name: arm for arm in arms}
+        self._trials = {arm.name: Trials(self._store, self._study, arm) for arm in arms}
+        self._samplers: dict[str, AbstractSampler] = {arm.name: arm.new_sampler() for arm in arms}
+        self._sizes = {arm.name: population_size(arm, self._device, self._how.population) for arm in arms}
+        self._capacities = {arm.name: device_capacity(arm, self._device) for arm in arms}
+
+    def _know_those_of(self, lots: Sequence[Lot]) -> None:
+        """Others may have lots of arms that the study has gained since this worker began."""
+        if any(lot.arm not in self._arms for lot in lots):
+            self._know(self._store.arms(self._study))
 
     def work(self) -> bool:
         """Until all trials have ended (True) or somebody says stop (False)."""
@@ -219,6 +228,7 @@ class Worker:
     def _taken_over(self) -> Lot | None:
         lot = self._lots.take_over(self.name)
         if lot is not None:
+            self._know_those_of([lot])
             self._report(LotTakenOver(was_lost=lot.was_lost, **_described(lot)))
         return lot
 
@@ -226,6 +236,7 @@ class Worker:
         """New trials; None where every arm has its budget, or the next would not have room."""
         while True:
             started, every = time.perf_counter(), self._lots.all()
+            self._know_those_of(every)
             arm = self._furthest_behind(every)
             if arm is None:
                 return None

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from rnnlab.studies.expansion import expand
-from rnnlab.studies.records import ArmRecord, StudyRecord
+from rnnlab.studies.records import ArmRecord, Finalist, StudyRecord
 from rnnlab.studies.repeats import repeated
 from rnnlab.studies.specification import StudySpec
 from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.binding import bind
 from rnnlab.tuning.space import Point
 from rnnlab.tuning.trials import Trial
-from rnnlab.tuning.tune import best_trial
+from rnnlab.tuning.tune import best_trials
 
 STEPS = tuple(range(100, 2001, 100))
 RUN = {"path": "cpu", "device": "cpu", "precision": "float32", "seed": 0, "rnnlab": "0.1.0", "torch": "2.11"}
@@ -77,10 +77,10 @@ def record(made: StudySpec, tuned: Outcome, rerun: Outcome, seed: int = 0) -> St
             trial(arm, number, arm.space.sample(generator), tuned(arm.name, number, generator))
             for number in range(arm.num_trials)
         )
-        best = best_trial(trials, is_maximised=arm.is_maximised)
-        again = None if best is None or not made.seeds else repeated(arm, best, made.seeds)
-        runs = () if again is None else _reruns(again, rerun, generator)
-        found.append(ArmRecord(arm=arm, labels=row.labels, trials=trials, repeated=again, repeats=runs))
+        best = best_trials(trials, made.finalists if made.seeds else 0, is_maximised=arm.is_maximised)
+        again = [repeated(arm, each, made.seeds, place) for place, each in enumerate(best, start=1)]
+        finalists = tuple(Finalist(arm=each, trials=_reruns(each, rerun, generator)) for each in again)
+        found.append(ArmRecord(arm=arm, labels=row.labels, trials=trials, finalists=finalists))
     return StudyRecord(name=made.study, store="rnnlab.db", spec=made, arms=tuple(found))
 
 
@@ -126,4 +126,4 @@ def unfinished(found: StudyRecord) -> StudyRecord:
     first = found.arms[0]
     running = replace(first.trials[-1], state="running", value=None, scores={}, outcome=None, run={}, curve={})
     arms = (replace(first, trials=(*first.trials[:-1], running)), *found.arms[1:])
-    return replace(found, arms=tuple(replace(each, repeated=None, repeats=()) for each in arms))
+    return replace(found, arms=tuple(replace(each, finalists=()) for each in arms))

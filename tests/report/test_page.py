@@ -201,7 +201,7 @@ def test_study_where_everything_diverged_has_a_report() -> None:
     page = make_report(record).to_html()
     assert "No verdict" in page
     assert Outline(page).open == []
-    nothing = replace(record, arms=tuple(replace(each, trials=(), repeated=None, repeats=()) for each in record.arms))
+    nothing = replace(record, arms=tuple(replace(each, trials=(), finalists=()) for each in record.arms))
     assert "No verdict" in make_report(nothing).to_html()
 
 

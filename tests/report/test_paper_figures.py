@@ -294,7 +294,7 @@ def test_accuracy_is_shown_against_the_skip_coefficient() -> None:
 
 
 def test_networks_of_another_size_are_no_part_of_the_line() -> None:
-    found = made("zhang-table2", "gpu", accuracy, seeds=0, space={"learning_rate": [0.01]})
+    found = made("zhang-table2", "gpu", accuracy, seeds=0, finalists=1, space={"learning_rate": [0.01]})
     titles = [panel.title for panel in skip_panels(found, table(found))]
     assert titles == ["mnist, tanh", "permuted-mnist, tanh", "mnist, lstm", "permuted-mnist, lstm"]
     assert series(skip_panels(found, table(found))[1], "ours").x == (1.0, 3.0, 5.0, 7.0, 9.0)
@@ -317,9 +317,15 @@ def test_losses_are_those_of_training() -> None:
     moved = tuple(
         replace(
             each,
-            repeats=tuple(
-                replace(run, curve=dict(run.curve) | {"losses": [float(step) for step in run.curve["steps"]]})
-                for run in each.repeats
+            finalists=tuple(
+                replace(
+                    finalist,
+                    trials=tuple(
+                        replace(run, curve=dict(run.curve) | {"losses": [float(step) for step in run.curve["steps"]]})
+                        for run in finalist.trials
+                    ),
+                )
+                for finalist in each.finalists
             ),
         )
         for each in found.arms
@@ -499,7 +505,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_every_experiment_runs_and_is_drawn(name: str, small: Path) -> None:
     ran = smoke(name, small)
     assert ran.is_complete
-    assert all(trial.has_ended for each in ran.arms for trial in (*each.trials, *each.repeats))
+    assert all(trial.has_ended for each in ran.arms for trial in each.all_trials)
     ran.save(small / f"{name}.json.gz")
     found = load_record(small / f"{name}.json.gz")
     section = paper_section(found)

@@ -9,7 +9,7 @@ import pytest
 
 from rnnlab import RnnlabError
 from rnnlab.studies.comparison import Comparison, compare_arms, comparisons
-from rnnlab.studies.records import StudyRecord
+from rnnlab.studies.records import ArmRecord, StudyRecord
 from rnnlab.studies.statistics import mean_interval, pairwise_tests, summary
 from rnnlab.studies.verdict import Verdict, has_learned, judge
 from rnnlab.tasks.task import Score
@@ -82,10 +82,14 @@ def test_without_seeds_all_trials_are_the_sample() -> None:
     assert "Every architecture has 30 trials." in found.verdict.details
 
 
+def untrained(record: ArmRecord) -> ArmRecord:
+    return replace(record, finalists=tuple(replace(each, trials=()) for each in record.finalists))
+
+
 def test_seeds_that_are_still_to_come_are_waited_for() -> None:
     """Trials of tuning differ by their settings: they say nothing of architectures that are to be judged by seeds."""
     record = demo_record()
-    waiting = replace(record, arms=tuple(replace(each, repeats=()) for each in record.arms))
+    waiting = replace(record, arms=tuple(untrained(each) for each in record.arms))
     assert all(each.repeated is not None for each in waiting.arms)
     found = compared(waiting).verdict
     assert (found.winner, found.leaders) == (None, ())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rnnlab import StudyRecord, TuningError, load_record, resume_study, run_study
+from rnnlab import Finalist, StudyRecord, TuningError, load_record, resume_study, run_study
 from rnnlab.studies.restoring import restore_study
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Trial
@@ -32,15 +32,19 @@ def put_back(record: StudyRecord, store: Path) -> StudyRecord:
 def results(record: StudyRecord) -> list[Any]:
     """All that must not depend on where a study was interrupted; not how many were trained together."""
     return [
-        (each.arm, each.repeated, [(trial.state, trial.point, trial.value, trial.scores) for trial in trials])
+        (arm, [(trial.state, trial.point, trial.value, trial.scores) for trial in trials])
         for each in record.arms
-        for trials in (each.trials, each.repeats)
+        for arm, trials in ((each.arm, each.trials), *((one.arm, one.trials) for one in each.finalists))
     ]
 
 
 def unended(trial: Trial) -> Trial:
     nothing = dict.fromkeys(("value", "outcome", "reason", "num_steps", "best_step", "wall_seconds", "population"))
     return replace(trial, state="running", scores={}, run={}, curve={}, **nothing)
+
+
+def untrained(finalist: Finalist) -> Finalist:
+    return replace(finalist, trials=tuple(unended(trial) for trial in finalist.trials))
 
 
 def test_restored_study_is_its_record(done: StudyRecord, tmp_path: Path) -> None:
@@ -67,13 +71,12 @@ def test_study_goes_on_from_a_record_made_halfway(whole: StudyRecord, tmp_path: 
     halfway = replace(
         whole,
         arms=(
-            replace(first, repeated=None, repeats=()),
+            replace(first, finalists=()),
             # the last one was being trained, and so was the one before the last that has ended
             replace(
                 second,
                 trials=(second.trials[0], unended(second.trials[1]), *second.trials[2:3]),
-                repeated=None,
-                repeats=(),
+                finalists=(),
             ),
         ),
     )
@@ -83,7 +86,7 @@ def test_study_goes_on_from_a_record_made_halfway(whole: StudyRecord, tmp_path: 
 
 
 def test_seeds_that_were_not_trained_are(whole: StudyRecord, tmp_path: Path) -> None:
-    cut = [replace(each, repeats=tuple(unended(trial) for trial in each.repeats)) for each in whole.arms]
+    cut = [replace(each, finalists=tuple(map(untrained, each.finalists))) for each in whole.arms]
     put_back(replace(whole, arms=tuple(cut)), tmp_path / "store.db")
     again = resume_study(whole.name, store=tmp_path / "store.db")
     assert results(again) == results(whole)
@@ -100,7 +103,7 @@ def test_study_that_is_there_is_not_overwritten(whole: StudyRecord, tmp_path: Pa
 
 def test_same_command_goes_on_with_what_it_put_there(whole: StudyRecord, tmp_path: Path) -> None:
     put_back(whole, tmp_path / "store.db")
-    cut = [replace(each, trials=(), repeated=None, repeats=()) for each in whole.arms]
+    cut = [replace(each, trials=(), finalists=()) for each in whole.arms]
     replace(whole, arms=tuple(cut)).save(tmp_path / "record.json.gz")  # older than what is in the store
     again = resume_study(str(tmp_path / "record.json.gz"), store=tmp_path / "store.db")
     assert results(again) == results(whole)
@@ -121,7 +124,7 @@ def test_record_with_a_hole_is_refused(whole: StudyRecord, tmp_path: Path) -> No
 
 
 def test_file_of_a_record_is_gone_on_with(whole: StudyRecord, tmp_path: Path) -> None:
-    cut = [replace(each, repeated=None, repeats=()) for each in whole.arms]
+    cut = [replace(each, finalists=()) for each in whole.arms]
     replace(whole, arms=tuple(cut)).save(tmp_path / "record.json")
     again = resume_study(str(tmp_path / "record.json"), store=tmp_path / "new.db")
     assert results(again) == results(whole)

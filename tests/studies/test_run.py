@@ -143,7 +143,7 @@ def test_worker_that_comes_later_finds_what_was_decided(tmp_path: Path) -> None:
     chosen = ran(tmp_path, trials=4, seeds=1)
     store = Store(tmp_path / "rnnlab.db")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rnnlab.studies.repeats._chosen", lambda *words: pytest.fail("it decided again"))
+        patch.setattr("rnnlab.studies.repeats.best_trials", lambda *words: pytest.fail("it decided again"))
         again = ran(tmp_path, trials=4, seeds=2)
     assert [each.repeated.hyperparameters for each in again.arms if each.repeated] == [
         each.repeated.hyperparameters for each in chosen.arms if each.repeated

@@ -116,6 +116,8 @@ def test_tasks_go_through_lists_of_arguments() -> None:
         ({"trials": True}, "trials must be a whole number of at least 1, got True"),
         ({"seeds": -1}, "seeds must be a whole number of at least 0, got -1"),
         ({"seeds": 1001}, "seeds must be at most 1000"),
+        ({"finalists": 0}, "finalists must be a whole number of at least 1, got 0"),
+        ({"finalists": 2, "seeds": 0}, "2 finalists are compared over seeds: give seeds, or leave finalists out"),
         ({"fit": "over"}, "fit is under or nearest, got 'over'"),
         ({"count": ["wights"]}, "count is .* got 'wights'"),
         ({"hyperparameters": 3}, "hyperparameters is a table"),

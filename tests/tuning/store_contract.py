@@ -18,6 +18,7 @@ from rnnlab.tuning.checkpoints import checkpoint_root
 from rnnlab.tuning.events import LotHandedBack, LotTakenOver, Trained, TuningEvent
 from rnnlab.tuning.lots import Lot, Lots
 from rnnlab.tuning.store import LOTS, STUDIES, VERSIONS, Store
+from rnnlab.tuning.trials import Trials
 from rnnlab.tuning.worker import Work, work
 from tests.tuning.small_studies import (
     GRACE,
@@ -100,6 +101,25 @@ class StoreContract:
         with pytest.raises(TuningError, match="has 20 trials, which cannot become 19"):
             store.add_study(STUDY, [arm(num_trials=19)])
         assert [each.num_trials for each in store.arms(STUDY)] == [20]
+
+    def test_study_gains_arms_at_its_end_where_it_may(self, place: str) -> None:
+        store = Store(place)
+        first, second = arm(num_trials=12), arm("second")
+        store.add_study(STUDY, [first], may_gain_arms=True)
+        with pytest.raises(TuningError, match="its arms are gru, not gru, second; choose another name"):
+            store.add_study(STUDY, [first, second])
+        for wrong in ([second, first], [second]):
+            with pytest.raises(TuningError, match="its arms are gru, not second"):
+                store.add_study(STUDY, wrong, may_gain_arms=True)
+        with pytest.raises(TuningError, match="arm gru differs in hyperparameters and seed"):
+            store.add_study(STUDY, [arm(num_trials=12, seed=4), second], may_gain_arms=True)
+        assert store.arms(STUDY) == (first,)
+        grown = (arm(num_trials=20), second)
+        store.add_study(STUDY, grown, may_gain_arms=True)
+        assert store.arms(STUDY) == grown
+        assert Trials(store, STUDY, second).all() == []
+        with pytest.raises(TuningError, match="its arms are gru, second, not gru"):
+            store.add_study(STUDY, [grown[0]], may_gain_arms=True)
 
     def test_store_of_another_version_is_refused(self, place: str) -> None:
         store = Store(place)

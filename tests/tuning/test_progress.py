@@ -74,6 +74,19 @@ def test_tracker_goes_on_from_what_is_in_the_store(place: Path) -> None:
     assert now.num_infeasible == before[0].num_infeasible + 1
 
 
+def test_tracker_sees_arms_that_a_study_has_gained(tmp_path: Path) -> None:
+    store, tracker = Store(tmp_path / "rnnlab.db"), Tracker(tmp_path / "rnnlab.db")
+    store.add_study(STUDY, [arm(num_trials=8)])
+    tracker(begun())
+    arms = [arm(num_trials=8), arm("other", num_trials=3), arm("third", num_trials=2)]
+    store.add_study(STUDY, arms[:2], may_gain_arms=True)
+    tracker(replace(begun(), budgets={"gru": 8, "other": 3}))
+    assert tracker.num_trials == 11
+    store.add_study(STUDY, arms, may_gain_arms=True)
+    tracker(ended(0, 1.0, "third"))  # of a worker that has learned of it
+    assert (tracker.num_trials, tracker.num_ended, tracker.arms["third"].best) == (13, 1, 1.0)
+
+
 def test_time_left_follows_from_the_trials_of_this_run(place: Path) -> None:
     clock = Clock()
     tracker = Tracker(place, clock)

@@ -361,6 +361,25 @@ def test_all_that_run_side_by_side_are_saved_when_told_to_stop(
     assert_same_trials(trials_of(store, arms), alone)
 
 
+def test_worker_learns_of_arms_that_its_study_has_gained(store: Store) -> None:
+    """Somebody else has made one, has its first lot, and hands it back."""
+    arms = [arm("one", num_trials=2), arm("two", num_trials=4)]
+    store.add_study(STUDY, arms[:1])
+    events: list[TuningEvent] = []
+
+    def told(event: TuningEvent) -> None:
+        if isinstance(event, LotClaimed) and len(store.arms(STUDY)) == 1:
+            store.add_study(STUDY, arms, may_gain_arms=True)
+            assert not work(store, STUDY, arms, Work(population=2, stop=lambda: bool(Lots(store, STUDY).all()[1:])))
+        events.append(event)
+
+    assert work(store, STUDY, arms[:1], Work(population=2, report=told))
+    assert [(each.arm, each.number) for each in trials_of(store, arms)] == [
+        *(("one", 0), ("one", 1)),
+        *(("two", number) for number in range(4)),
+    ]
+
+
 def test_too_little_memory_is_one_clear_error_and_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     one = arm(num_trials=4)
     store.add_study(STUDY, [one])
