@@ -1,6 +1,7 @@
-"""Clipping, L2 and the update of a whole population as one kernel on a GPU: every number is read and written once.
+"""`learning.learn` as two kernels on a GPU: one for what there is one number of for each member, one for all numbers.
 
-It computes what `gradients.limit` and `optimisers.update` do one after another, in some twenty passes over memory.
+Some eighty small operations fall away, which take longer than a step of tiny networks; of clipping and the update, some
+twenty passes over memory become one.
 """
 
 from functools import cache
@@ -10,70 +11,92 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnlab.training.gradients import Limits, shares
-from rnnlab.training.optimisers import Coefficients, Moments
+from rnnlab.training.learning import Rules, member_norms
+from rnnlab.training.state import TrainingState
 
-BLOCK = 1024
-
-_COLUMNS = (
-    *("share", "value", "l2", "first_keep", "first_add", "second_keep", "second_add"),
-    *("root", "epsilon", "rate"),
-)
-"""The columns of the table that the kernel reads for each member."""
+BLOCK = 1024  # numbers of a program
+MEMBERS = 32  # of a program
+NUM_COLUMNS = 10  # of what the second kernel reads for each member
 
 
 @cache
 def has_fused(device: torch.device) -> bool:
-    """Whether the kernel runs there: on a GPU, where Triton is installed."""
+    """Whether the kernels run there: on a GPU, where Triton is installed."""
     return device.type == "cuda" and find_spec("triton") is not None
 
 
-def fused_learn(
-    numbers: Tensor,
-    gradients: Tensor,
-    norms: Tensor,
-    moments: Moments,
-    limits: Limits,
-    coefficients: Coefficients,
-    *,
-    rates: Tensor,
-    num_updates: Tensor,
-    is_active: Tensor,
-) -> None:
-    """Change numbers and averages by one step, in place; arguments as those of `limit` and `update`."""
-    first_lack, second_lack = coefficients.corrections(num_updates)
-    dtype = numbers.dtype
-    columns = {
-        "share": shares(norms, limits, is_active),
-        "value": limits.value if limits.value is not None else torch.full_like(norms, torch.inf),
-        "l2": torch.zeros_like(norms) if limits.l2 is None else torch.where(is_active, limits.l2, 0.0),
-        "first_keep": torch.where(is_active, coefficients.first_keep, 1.0),
-        "first_add": coefficients.first_add,
-        "second_keep": torch.where(is_active, coefficients.second_keep, 1.0),
-        "second_add": coefficients.second_add,
-        "root": second_lack.sqrt().to(dtype),
-        "epsilon": coefficients.epsilon,
-        "rate": torch.where(is_active, rates / first_lack, 0.0).to(dtype),
-    }
-    table = torch.cat([columns[name].to(dtype) for name in _COLUMNS], dim=1)  # [P, columns]
-    num_members, width = numbers.shape
-    grid = (num_members, -(-width // BLOCK))
-    second = moments.second if coefficients.uses_second else moments.first
-    _kernel()[grid](
-        numbers,
-        gradients,
-        moments.first,
-        second,
-        table,
-        width,
-        COLUMNS=len(_COLUMNS),
-        USES_SECOND=coefficients.uses_second,
-        BLOCK=BLOCK,
-    )
+class FusedLearning:
+    """The rules of a population, as the kernels read them.
+
+    Args:
+        rules: of its members.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        coefficients, schedule, limits = rules.coefficients, rules.schedule, rules.limits
+        nothing = torch.zeros_like(limits.norm)
+        columns = [  # in the order in which `judge` takes them
+            rules.explosion,
+            schedule.start,
+            schedule.decay_per_step,
+            schedule.inverse_steps,
+            schedule.inverse_start,
+            coefficients.exact_first_keep.log(),  # powers are made of logarithms
+            coefficients.exact_second_keep.log(),
+            coefficients.is_corrected,
+            limits.norm,
+            nothing + torch.inf if limits.value is None else limits.value,
+            nothing if limits.l2 is None else limits.l2,
+            coefficients.first_keep,
+            coefficients.first_add,
+            coefficients.second_keep,
+            coefficients.second_add,
+            coefficients.epsilon,
+        ]
+        self._constants = torch.stack([column.view(-1).double() for column in columns])  # [constant, P]
+        self._table = torch.empty(len(limits.norm), NUM_COLUMNS, dtype=limits.norm.dtype, device=limits.norm.device)
+        self._uses_second = coefficients.uses_second
+
+    def learn(self, state: TrainingState, losses: Tensor, gradients: Tensor) -> None:
+        """What `learning.learn` does; arguments as there."""
+        judge, learn = _kernels()
+        num_members, width = state.numbers.shape
+        feasibility = state.feasibility
+        judge[(-(-num_members // MEMBERS),)](
+            losses.contiguous(),
+            member_norms(gradients),
+            self._constants,
+            state.step,
+            state.end_step,
+            state.plateau,
+            feasibility.reason,
+            feasibility.step,
+            feasibility.first_loss,
+            state.losses,
+            state.rates,
+            state.loss_sum,
+            state.loss_count,
+            self._table,
+            num_members,
+            COLUMNS=NUM_COLUMNS,
+            MEMBERS=MEMBERS,
+        )
+        state.step.add_(1)  # by itself: all programs read it
+        learn[(num_members, -(-width // BLOCK))](
+            state.numbers,
+            gradients,
+            state.moments.first,
+            state.moments.second if self._uses_second else state.moments.first,
+            self._table,
+            width,
+            COLUMNS=NUM_COLUMNS,
+            USES_SECOND=self._uses_second,
+            BLOCK=BLOCK,
+        )
 
 
 @cache
-def _kernel() -> Any:
-    from rnnlab.training.fused_kernel import learn
+def _kernels() -> tuple[Any, Any]:
+    from rnnlab.training.fused_kernels import judge, learn
 
-    return learn
+    return judge, learn

@@ -87,7 +87,7 @@ class Population:
         self._feed.select_members(self.task.select_members(self._rows), self._rows)
         self._model = self._built(members, len(members))
         plain = TrainingStep(self._model, self._layout, members, self._state, self._feed, self._noise)
-        self._schedule = plain.schedule
+        self._schedule = plain.rules.schedule
         graphed = GraphedStep if self.task.feed == "samples" else GraphedStreamStep
         self.step_on_device: Callable[[], None] = graphed(plain) if self._is_graphed else plain
 

@@ -1,7 +1,6 @@
 """One training step of a whole population: sample, forward, backward, clip, update. The host never waits in it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,12 +9,10 @@ from rnnlab.engine.model import Model
 from rnnlab.errors import TrainingError
 from rnnlab.tasks.task import AbstractTask, Batch
 from rnnlab.training.feed import Feed
-from rnnlab.training.fused import fused_learn, has_fused
-from rnnlab.training.gradients import Limits, limit
+from rnnlab.training.fused import FusedLearning, has_fused
 from rnnlab.training.hyperparameters import Hyperparameters
+from rnnlab.training.learning import Rules, learn
 from rnnlab.training.numbers import Disturbance, Layout, arrays_of
-from rnnlab.training.optimisers import Coefficients, update
-from rnnlab.training.schedules import Schedule
 from rnnlab.training.seeds import seeded
 from rnnlab.training.state import TrainingState
 
@@ -44,11 +41,9 @@ class TrainingStep:
         self.model, self.layout, self.state, self.feed, self._noise = model, layout, state, feed, noise
         self._gradients = torch.empty_like(state.numbers)  # large new tensors would cost more than what is done in them
         self.truncation = members[0].truncation
-        self.coefficients = Coefficients.of(members, dtype=dtype, device=device)
-        self.schedule = Schedule.of(members, device)
-        self.limits = Limits.of(members, dtype=dtype, device=device)
+        self.rules = Rules.of(members, dtype=dtype, device=device)
+        self._fused = FusedLearning(self.rules) if has_fused(device) else None
         self.disturbance = Disturbance(layout, members, device)
-        self.explosion = torch.tensor([member.explosion for member in members], dtype=torch.float64, device=device)
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
@@ -95,22 +90,10 @@ class TrainingStep:
 
     def _learn(self, losses: Tensor, gradients: Tensor) -> None:
         """Clip, regularise and update every member that has not diverged, and write down how it went."""
-        state = self.state
-        norms = member_norms(gradients)
-        was_active = state.is_active
-        is_active = state.feasibility.look(losses, norms, self.explosion, state.step, was_active)
-        rates = self.schedule.rates(state.step, state.plateau)
-        now: Any = {"rates": rates[:, None], "num_updates": state.step + 1, "is_active": is_active[:, None]}
-        if has_fused(gradients.device):
-            fused_learn(state.numbers, gradients, norms[:, None], state.moments, self.limits, self.coefficients, **now)
+        if self._fused is not None:
+            self._fused.learn(self.state, losses, gradients)
         else:
-            limit(gradients, norms[:, None], state.numbers, self.limits, is_active[:, None])
-            update(state.numbers, gradients, state.moments, self.coefficients, **now)
-        state.losses.copy_(torch.where(was_active, losses.double(), state.losses))
-        state.rates.copy_(torch.where(is_active, rates, state.rates))
-        state.loss_sum.add_(torch.where(is_active, losses.double(), 0.0))
-        state.loss_count.add_(is_active)
-        state.step.add_(1)
+            learn(self.state, losses, gradients, self.rules)
 
 
 def pieces(batch: Batch, truncation: int | None, task: AbstractTask) -> Sequence[Tensor]:
@@ -120,14 +103,3 @@ def pieces(batch: Batch, truncation: int | None, task: AbstractTask) -> Sequence
     if batch.lengths is not None:
         raise TrainingError("truncation needs sequences of one length: leave it out for this task")
     return batch.inputs.split(truncation, dim=-1 if task.encoding == "tokens" else -2)
-
-
-def member_norms(gradients: Tensor) -> Tensor:
-    """The length of each member's gradient, [P] of [P, N].
-
-    Squares are added up in float64: over hundreds of steps gradients of 1e30 are nothing unusual, and clipping makes
-    something of them, if their norm is known.
-    """
-    # one row alone would be added up in another order, and a member's norm would depend on who is beside it
-    rows = gradients if len(gradients) > 1 else gradients.repeat(2, 1)
-    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)[: len(gradients)].to(gradients.dtype)

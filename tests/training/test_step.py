@@ -8,9 +8,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rnnlab import AbstractTask, Batch, TrainingError, train
+from rnnlab.training.learning import member_norms
 from rnnlab.training.numbers import Disturbance, Layout, arrays_of
 from rnnlab.training.seeds import seeded
-from rnnlab.training.step import member_norms, pieces
+from rnnlab.training.step import pieces
 from tests.training.oracle import train_plainly
 from tests.training.small import adding, network, quick, training_step
 from tests.training.streams import Letters
