@@ -1,5 +1,6 @@
 """What a recorded step of a stream reads and writes, with a recorder that needs no GPU: it does the step again."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -73,6 +74,21 @@ def test_stream_goes_on_from_a_checkpoint(on_the_cpu: None, tmp_path: Path) -> N
     trained(problem, use_graph=True, checkpoint=tmp_path, stop=stop)
     resumed = trained(problem, use_graph=True, checkpoint=tmp_path, resume=True)
     assert_same_run(resumed, trained(problem, use_graph=False))
+
+
+def test_a_stream_is_nobody_elses_as_long_as_its_owner_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "_SPARE", defaultdict(list))
+    monkeypatch.setattr(graphs, "new_stream", lambda device: object())
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+
+    class Owner:
+        pass
+
+    owners = [Owner() for _ in range(40)]  # torch would hand out its 32 streams, and then the first again
+    streams = [graphs.borrowed_stream(owner) for owner in owners]
+    assert len({id(stream) for stream in streams}) == 40
+    del owners[7]
+    assert graphs.borrowed_stream(owners[0]) is streams[7]
 
 
 def test_graph_is_refused_without_a_gpu() -> None:
