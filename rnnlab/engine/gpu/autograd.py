@@ -99,4 +99,5 @@ def _time_first(array: Tensor) -> Tensor:
 def _as_result(value: Tensor) -> Tensor:
     """A tensor of its own: the array it comes from is read again in the backward pass."""
     found = _time_first(value)
-    return found.to(torch.float32 if found.dtype.is_floating_point else found.dtype, copy=True).contiguous()
+    dtype = torch.float32 if found.dtype.is_floating_point else found.dtype
+    return torch.empty(found.shape, dtype=dtype, device=found.device).copy_(found)

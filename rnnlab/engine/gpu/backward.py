@@ -10,7 +10,7 @@ from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.formulas import names_read
-from rnnlab.engine.gpu.hoisted import functions, operands
+from rnnlab.engine.gpu.hoisted import functions, is_read_out, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
@@ -53,9 +53,7 @@ class GpuBackward:
         """
         arrays = self.arrays
         for name, gradient in doutputs.items():
-            arrays.rows({(name, ""): self._gradient((name, ""))}, (name, ""), 0, arrays.T)[..., : gradient.shape[3]] = (
-                gradient
-            )
+            self.dvalues[name, ""] = self._of_output((name, ""), gradient)
         for part, gradient in dfinal.items():
             if part in self.wanted:
                 self._add_final(part, gradient)
@@ -139,6 +137,15 @@ class GpuBackward:
             self.dvalues[part] = torch.zeros(self._shape(part), device=self.arrays.device)
         return self.dvalues[part]
 
+    def _of_output(self, part: Part, gradient: Tensor) -> Tensor:
+        """The gradients of an output, zeros where it has none; they are large, and no number is written twice."""
+        found = torch.empty(self._shape(part), device=self.arrays.device)
+        before, units = self.plan.histories.get(part, 0), gradient.shape[3]
+        found[:, :before], found[:, before + self.arrays.T :] = 0, 0
+        rows = self.arrays.rows({part: found}, part, 0, self.arrays.T)
+        rows[..., :units], rows[..., units:] = gradient, 0
+        return found
+
     def _add_final(self, part: Part, gradient: Tensor) -> None:
         """The gradient of the final state, which holds zeros where the part does not exist."""
         if self._begins_with(part):
@@ -212,6 +219,9 @@ class GpuBackward:
                     matrix = arrays.matrix(code, each)[..., mine * width : (mine + 1) * width]
                     dreset += product(flat(left), matrix.mT).view(dreset.shape)
             changes["d reset"] = dreset
+        if is_read_out(code) and _is_alike(changes["d state "], arrays.gates[code.key]):
+            arrays.gates[code.key] = changes["d state "]
+            return
         found = self._evaluate(code, program.backward, changes)
         for number, gate in enumerate(program.gates):
             arrays.gates[code.key][:, :times, :, number * width : (number + 1) * width] = found[f"d gate {gate}"]
@@ -328,6 +338,11 @@ class GpuBackward:
 def _every(code: NodeCode) -> Pairs:
     """All gates of a node, each fed by its own gate of a matrix."""
     return tuple((gate, gate) for gate in range(code.num_gates))
+
+
+def _is_alike(one: Tensor, other: Tensor) -> bool:
+    """Whether a tensor may take another's place for kernels, which know of memory only."""
+    return one.shape == other.shape and one.dtype == other.dtype and one.is_contiguous()
 
 
 def _token_gradients(tokens: Tensor, change: Tensor, rows: int) -> Tensor:
