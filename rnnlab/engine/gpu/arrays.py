@@ -184,10 +184,12 @@ class GpuArrays:
     def bias(self, name: str, code: NodeCode, gates: int) -> Tensor:
         """A bias, [P, gates * N]."""
         if ("bias", name) not in self._ready:
-            found = self.parameters[name]
-            wide = found.new_zeros(self.P, gates, padded(code.units))
-            wide[..., : code.units] = found.view(self.P, gates, code.units)
-            self._ready["bias", name] = wide.view(self.P, -1)
+            found, width = self.parameters[name], padded(code.units)
+            if width > code.units:
+                wide = found.new_zeros(self.P, gates, width)
+                wide[..., : code.units] = found.view(self.P, gates, code.units)
+                found = wide
+            self._ready["bias", name] = found.reshape(self.P, -1).contiguous()
         return self._ready["bias", name]
 
     def _padded(self, name: str, kind: str, rows: int, gates: int, code: NodeCode, dtype: torch.dtype) -> Tensor:

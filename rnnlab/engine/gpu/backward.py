@@ -108,18 +108,20 @@ class GpuBackward:
         return {part: self._own(part, -depth, 0) for part, depth in kept.items()}
 
     def _own(self, part: Part, start: int, stop: int) -> Tensor:
-        if part in self.dvalues or part not in self.before:
-            rows = self.arrays.rows({part: self._gradient(part)}, part, start, stop)
-        else:
-            rows = torch.zeros(self.arrays.P, stop - start, *self._shape(part)[2:], device=self.arrays.device)
         if part in self.before:  # what a kernel gathered apart
-            rows = rows + self._before(part, start, stop)
+            rows = self._before(part, start, stop)
+            if part in self.dvalues:
+                rows = rows + self.arrays.rows(self.dvalues, part, start, stop)
+        else:
+            rows = self.arrays.rows({part: self._gradient(part)}, part, start, stop)
         return rows[..., : self.program.state[part]]
 
     def _before(self, part: Part, start: int, stop: int) -> Tensor:
         """Gradients of times before the sequence, zero where none were gathered."""
         rows = self.before[part]
         first = -rows.shape[1]
+        if (start, stop) == (first, 0):
+            return rows
         found = torch.zeros(self.arrays.P, stop - start, *rows.shape[2:], device=self.arrays.device)
         from_, to = max(start, first), min(stop, 0)
         if from_ < to:
@@ -289,16 +291,19 @@ class GpuBackward:
         dgates = arrays.gates[code.key][:, :times]
         sums: Tensor | None = None  # of the gradients of the gates
         for each in code.products:
-            gates = each.num_gates
-            found = torch.empty_like(arrays.matrix(code, each), dtype=torch.float32)
+            gates, matrix = each.num_gates, arrays.matrix(code, each)
             source = arrays.source(each) if arrays.reads_tokens(each) else arrays.source_factor(each)
-            for mine, theirs in runs(each.pairs, width):
-                found[..., mine] = self._matrix_gradient(source, dgates[..., theirs], found.shape[1])
+            if each.pairs == _every(code):
+                found = self._matrix_gradient(source, dgates, matrix.shape[1])
+            else:
+                found = torch.empty_like(matrix, dtype=torch.float32)
+                for mine, theirs in runs(each.pairs, width):
+                    found[..., mine] = self._matrix_gradient(source, dgates[..., theirs], matrix.shape[1])
             if not each.has_projection and each.pairs == _every(code) and self.program.has_ones(each.part):
                 sums = found[:, self.program.state[each.part]]
             for mine, theirs in runs(each.reset_pairs, width):
                 reset = arrays.resets[code.key][:, :times]
-                found[..., mine] = self._matrix_gradient(reset, dgates[..., theirs], found.shape[1])
+                found[..., mine] = self._matrix_gradient(reset, dgates[..., theirs], matrix.shape[1])
             wide = found.view(arrays.P, found.shape[1], gates, width)
             rows = arrays.parameters[each.name].shape[1]
             _accumulate(gradients, each.name, wide[:, :rows, :, :units].reshape(arrays.P, rows, -1))
