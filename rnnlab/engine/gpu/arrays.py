@@ -189,14 +189,14 @@ class GpuArrays:
                 wide = found.new_zeros(self.P, gates, width)
                 wide[..., : code.units] = found.view(self.P, gates, code.units)
                 found = wide
-            self._ready["bias", name] = found.reshape(self.P, -1).contiguous()
+            self._ready["bias", name] = _aligned(found.reshape(self.P, -1).contiguous())
         return self._ready["bias", name]
 
     def _padded(self, name: str, kind: str, rows: int, gates: int, code: NodeCode, dtype: torch.dtype) -> Tensor:
         if (kind, name) not in self._ready:
             found, width = self.parameters[name], padded(code.units)
             if tuple(found.shape[1:]) == (rows, gates * width):
-                self._ready[kind, name] = found.to(dtype).contiguous()
+                self._ready[kind, name] = _aligned(found.to(dtype).contiguous())
             else:
                 wide = torch.zeros(self.P, rows, gates, width, dtype=dtype, device=self.device)
                 wide[:, : found.shape[1], :, : code.units] = found.view(self.P, -1, gates, code.units)
@@ -240,3 +240,8 @@ class GpuArrays:
         """Without the columns that only memory knows of, for all members."""
         rows = rows.expand(self.P, *rows.shape[1:])
         return rows if part[0] in self.program.tokens else rows[..., : self.program.state[part]]
+
+
+def _aligned(array: Tensor) -> Tensor:
+    """For kernels, which read pieces of 16 bytes; a parameter cut from a larger tensor may begin between them."""
+    return array.clone() if array.data_ptr() % 16 else array

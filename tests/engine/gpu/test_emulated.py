@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rnnlab import CELLS, Architecture, Cell, EdgeSpec, ModelError, NodeSpec, architecture, sigmoid, tanh
+from rnnlab import CELLS, Architecture, Cell, EdgeSpec, Model, ModelError, NodeSpec, architecture, sigmoid, tanh
 from rnnlab.engine.gpu import arrays, choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.resident import Resident, Shape
@@ -282,3 +282,24 @@ def test_a_broken_kernel_of_a_cluster_fails(
         check(architecture(name, **SIZES, units=30), num_steps=7, population=1)
     assert changed
     assert set(used) == {Shape(16, 2)}
+
+
+def test_parameters_may_be_cut_from_a_larger_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU reads pieces of 16 bytes where they begin at 16 bytes only."""
+    network = architecture("sh:tanh", input_size=16, output_size=16, units=16)
+    model = Model(network, generator=torch.Generator().manual_seed(0), path="gpu-population")
+    flat = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+    torch.nn.utils.vector_to_parameters(torch.cat((flat[:1], flat))[1:], model.parameters())
+    assert any(array.data_ptr() % 16 for array in model.parameters())
+    given: list[int] = []
+    launch_kernel = EmulatedFunction.launch
+
+    def watched(function: EmulatedFunction, grid: Any, num_threads: int, arguments: Sequence[int], **how: Any) -> None:
+        given.extend(arguments[:-3])  # but for T, B and the first step
+        launch_kernel(function, grid, num_threads, arguments, **how)
+
+    monkeypatch.setattr(EmulatedFunction, "launch", watched)
+    y, _ = model(torch.randn(5, 4, 16))
+    y.sum().backward()
+    assert given
+    assert not [pointer for pointer in given if pointer % 16]
