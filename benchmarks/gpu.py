@@ -62,9 +62,9 @@ class Table:
         self._path.write_text(json.dumps(self.content, indent=1) + "\n")
 
     def add(self, part: str, rows: Iterable[Row], show: Callable[[Row], str]) -> None:
-        """Print and keep rows."""
+        """Print and keep rows, with the seconds since the beginning."""
         for row in rows:
-            print(show(row), flush=True)
+            print(f"{time.monotonic() - self._start:4.0f} s {show(row)}", flush=True)
             self.content.setdefault(part, []).append(row)
         self.write()
 

@@ -62,6 +62,11 @@ class NodeCode(NamedTuple):
         return len(self.program.gates)
 
     @property
+    def is_output(self) -> bool:
+        """Whether it is an output of the network: the one part of its state has no name."""
+        return self.parts == ("",)
+
+    @property
     def depth_product(self) -> Product:
         """The dense edge whose value a +RNN node also uses unchanged."""
         return next(product for product in self.products if product.edge is self.depth)

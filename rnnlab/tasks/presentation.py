@@ -20,4 +20,4 @@ def present(vectors: Tensor, num_steps: int, *, once: bool | Tensor) -> Tensor:
     shown = torch.arange(num_steps, device=vectors.device)[:, None] == 0  # [T, 1]
     if isinstance(once, Tensor):
         shown = shown | ~once[:, None, None, None]  # [P, 1, T, 1]
-    return vectors[..., None, :] * shown
+    return vectors[..., None, :] * shown.to(vectors.dtype)

@@ -45,6 +45,11 @@ def by_graph(labels: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
+def without_relu(labels: Iterable[str]) -> list[str]:
+    """Those whose cells have no relu: its slope jumps where rounding errors reach."""
+    return [label for label in labels if not label.endswith((":irnn", ":relu", ":intersection"))]
+
+
 def numbers_in_turn(number: int, lengths: Sequence[int]) -> dict[str, Any]:
     """The sizes of network `number`: T in turn, every second pair a population whose members differ in nonlinearity."""
     is_population = number % 4 < 2

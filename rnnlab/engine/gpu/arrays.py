@@ -56,7 +56,7 @@ class GpuArrays:
             width = padded(code.units)
             shape = (self.P, self.num_rows, self.B)
             # sums of an output are the output, but for its bias
-            kept = torch.float32 if self.architecture.by_key[key].kind == "output" else dtype
+            kept = torch.float32 if code.is_output else dtype
             self.gates[key] = torch.empty(*shape, code.num_gates * width, dtype=kept, device=self.device)
             if code.program.early is not None:
                 self.resets[key] = torch.empty(*shape, width, dtype=dtype, device=self.device)

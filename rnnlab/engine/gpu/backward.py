@@ -13,7 +13,7 @@ from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.hoisted import functions, is_read_out, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.products import flat, multiplying, product, product_into
+from rnnlab.engine.gpu.products import flat, multiplying, product, product_into, summed
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
@@ -63,7 +63,7 @@ class GpuBackward:
         with multiplying(self.program.precision):
             for number in reversed(range(len(self.plan.components))):
                 self._component(number, gradients)
-        self._initial_gradients(gradients)
+            self._initial_gradients(gradients)
         return gradients
 
     def _component(self, number: int, gradients: dict[str, Tensor]) -> None:
@@ -310,7 +310,7 @@ class GpuBackward:
             if each.has_projection:
                 self._projection(code, each, gradients)
         if sums is None:
-            sums = dgates.sum(2, dtype=torch.float32).sum(1)  # at once takes four times the memory of the gates
+            sums = summed(dgates)
         sums = sums.view(arrays.P, code.num_gates, width)
         _accumulate(gradients, code.bias, sums[..., :units].reshape(arrays.P, -1))
 
@@ -320,7 +320,7 @@ class GpuBackward:
         source = arrays.value(each.part, each.edge.delay, code.key)
         found = self._matrix_gradient(source, change, arrays.projection(code, each).shape[1])
         _accumulate(gradients, name, found[:, : arrays.parameters[name].shape[1], :units])
-        _accumulate(gradients, f"{name} bias", change.sum((1, 2))[:, :units])
+        _accumulate(gradients, f"{name} bias", summed(change)[:, :units])
 
     def _matrix_gradient(self, source: Tensor, change: Tensor, rows: int) -> Tensor:
         """A gradient of a matrix from all that it multiplied, or the rows that were taken, and the change of that."""
@@ -337,7 +337,7 @@ class GpuBackward:
             gathered = self._own(part, -before, 0)
             for name, rows in self.arrays.initial_rows(part):
                 if name is not None:
-                    _accumulate(gradients, name, gathered[:, rows].sum((1, 2)))
+                    _accumulate(gradients, name, summed(gathered[:, rows]))
 
 
 def _every(code: NodeCode) -> Pairs:

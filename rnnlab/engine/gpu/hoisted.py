@@ -92,7 +92,7 @@ def hoisted_forward(arrays: GpuArrays, code: NodeCode) -> None:
 
 def is_read_out(code: NodeCode) -> bool:
     """Whether a node is an output that adds a bias to what products give, and nothing else."""
-    return code.parts == ("",) and bool(code.products) and not code.identities
+    return code.is_output and bool(code.products) and not code.identities
 
 
 def _is_fed(code: NodeCode, gate: int) -> bool:

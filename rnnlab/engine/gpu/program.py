@@ -342,6 +342,9 @@ class GpuProgram:
 
 
 def _is_narrow_reader(node: NodeCode, reader: NodeCode, product: Product) -> bool:
-    """Whether an edge leads from the node to a read-out of few units, at the same time step."""
+    """Whether an edge leads from the node to an output of few units, at the same time step.
+
+    Kernels take the gradients of its gates for float32; those of hidden nodes may be bf16.
+    """
     is_plain = (product.edge.delay, product.num_gates, product.has_projection) == (0, 1, False)
-    return product.edge.source == node.key and is_plain and reader.gate_is_state and padded(reader.units) <= 64
+    return product.edge.source == node.key and is_plain and reader.is_output and padded(reader.units) <= 64

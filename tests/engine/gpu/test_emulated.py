@@ -16,7 +16,7 @@ from rnnlab.engine.gpu.resident import Resident, Shape
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
-from tests.engine.networks import both_directions, by_graph, catalogue, numbers_in_turn
+from tests.engine.networks import both_directions, by_graph, catalogue, numbers_in_turn, without_relu
 from tests.engine.strategies import architectures
 
 pytestmark = [
@@ -88,6 +88,15 @@ def test_every_graph_agrees(choose_shape: ChooseShape, number: int, label: str) 
     check(NETWORKS[label], **numbers_in_turn(number, (1, 2, 5, 7)))
     if number % 2 == 0 or not label.startswith(OF_LONG_AGO):
         assert {shape.num_programs for shape in used} == {1 + number % 2}
+
+
+@pytest.mark.parametrize(("number", "graph"), list(enumerate(by_graph(NETWORKS))), ids=by_graph(NETWORKS))
+def test_every_graph_agrees_in_bf16(choose_shape: ChooseShape, number: int, graph: str) -> None:
+    """What is kept as bf16 and what as float32 differs by node."""
+    choose_shape(1 + number % 2)
+    smooth = [NETWORKS[label] for label in without_relu(by_graph(NETWORKS)[graph])]
+    resident = [network for network in smooth if are_resident(network, "bf16")]
+    check(resident[number % len(resident)], "bf16", num_steps=4)
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
