@@ -109,7 +109,8 @@ def _circumstances(record: StudyRecord) -> str:
     runs = [trial.run for each in record.arms for trial in each.all_trials if trial.has_ended]
     machines = sorted({f"{run['device']}, torch {run['torch']}, {run['precision']}" for run in runs})
     days = sorted({datetime.fromtimestamp(each.ended, UTC).date().isoformat() for each in record.sittings})
-    seeds = min((sum(trial.has_ended for trial in each.repeats) for each in record.arms), default=0)
+    # arms whose trials all failed have no setting to repeat
+    seeds = min((sum(trial.has_ended for trial in each.repeats) for each in record.arms if each.repeats), default=0)
     settings = max((len(each.finalists) for each in record.arms), default=0)
     which = "best settings" if settings == 1 else f"the best of {settings} settings"
     words = f"{which} over {seeds} seeds" if seeds else "single runs, the best of tuning by validation"
