@@ -5,10 +5,11 @@ with float64. Scans are tried as they are and with some steps unrolled; the fast
 """
 
 import json
+import os
 import statistics
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ PRECISIONS = {  # how numbers are held, and how float32 is multiplied
 UNROLLED = (1, 4)
 MOST_WRONG = 0.3  # as a norm: what is farther from float64 computes something else
 ROUNDS, ROUND_SECONDS = 5, 0.05
+COMPILE_SECONDS = 120.0  # for all cases together; JAX tunes each product, some for minutes
 
 
 class Case(NamedTuple):
@@ -127,10 +129,12 @@ def _elapsed(step: Any, given: Any, num_steps: int) -> float:
     return (time.perf_counter() - start) / num_steps
 
 
-def measure(case: Case, steps: dict[int, Any]) -> dict[str, Any]:
-    """The row of a case; `steps` holds for each way to unroll what its compilation gives."""
+def measure(case: Case, steps: dict[int, Future[Any]]) -> dict[str, Any]:
+    """The row of a case; `steps` holds for each way to unroll what its compilation gives, if it has ended."""
     try:
-        ready = {unroll: each.result() for unroll, each in steps.items()}
+        ready = {unroll: each.result() for unroll, each in steps.items() if each.done() and not each.cancelled()}
+        if not ready:
+            raise TimeoutError(f"not compiled after {COMPILE_SECONDS:.0f} s")
         given = make_given(case)
         _, gradients = jax.block_until_ready(next(iter(ready.values()))[0](*given))
         error = error_of(case, gradients)
@@ -164,13 +168,17 @@ def cases(part: str) -> list[Case]:
 
 
 def main(part: str) -> None:
-    """Compile all cases, several at a time, then time one after another."""
-    with ThreadPoolExecutor(8) as pool:
-        begun = {case: {unroll: pool.submit(compiled, case, unroll) for unroll in UNROLLED} for case in cases(part)}
-        for case in {exactly(case): None for case in begun}:
-            pool.submit(exact_step, case)
-    for case, steps in begun.items():
+    """Compile all cases, several at a time, then time one after another those that are ready in time."""
+    pool = ThreadPoolExecutor(8)
+    wanted = cases(part)
+    exact = [pool.submit(exact_step, case) for case in dict.fromkeys(exactly(case) for case in wanted)]
+    by_unroll = {unroll: [pool.submit(compiled, case, unroll) for case in wanted] for unroll in UNROLLED}
+    wait([*exact, *(each for begun in by_unroll.values() for each in begun)], timeout=COMPILE_SECONDS)
+    pool.shutdown(wait=False, cancel_futures=True)
+    for place, case in enumerate(wanted):
+        steps = {unroll: begun[place] for unroll, begun in by_unroll.items()}
         print(json.dumps(case._asdict() | measure(case, steps)), flush=True)
+    os._exit(0)  # nothing ends a compilation that is still under way
 
 
 if __name__ == "__main__":
