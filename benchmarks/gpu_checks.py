@@ -60,13 +60,14 @@ def check_tests(number: int) -> dict[str, Any]:
 
 
 def check_random(number: int) -> dict[str, Any]:
-    """Some of the random networks, forward and backward; every second task continues sequences."""
+    """Some of the random networks, forward and backward; tasks continue sequences or not, in all precisions in turn."""
     from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis import strategies as st
 
-    from tests.engine.gpu.checks import compare
+    from tests.engine.gpu.checks import TOLERANCES, compare
     from tests.engine.strategies import architectures
 
+    precision = sorted(TOLERANCES)[number % len(TOLERANCES)]
     quiet: Any = {"database": None, "deadline": None, "suppress_health_check": list(HealthCheck)}
     found: dict[str, Any] = {"comparisons": 0, "wrong": []}
 
@@ -76,7 +77,8 @@ def check_random(number: int) -> dict[str, Any]:
     def agrees(network: Any, num_steps: int, population: int | None) -> None:
         before = number % 2 * (1 + num_steps % 3)
         try:
-            compare(network, device="cuda", num_steps=num_steps, population=population, steps_before=before)
+            numbers: Any = {"num_steps": num_steps, "population": population, "steps_before": before}
+            compare(network, device="cuda", precisions=[precision], **numbers)
         except Exception as error:
             found["wrong"].append(f"random network {number}: {type(error).__name__}: {error}"[:500])
         found["comparisons"] += 1

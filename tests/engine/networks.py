@@ -85,3 +85,36 @@ def both_directions(cell: str, *, units: int, read_out_delay: int = 0) -> Archit
         edges.append(EdgeSpec(source=("x", 0), target=(name, 0), delay=0))
         edges.append(EdgeSpec(source=(name, 0), target=(name, 0), delay=delay, carry=carry))
     return Architecture(nodes, edges)
+
+
+def with_outputs_in_cycles() -> Architecture:
+    """An LSTM that reads what the network has said before, which depends on itself too."""
+    nodes = [
+        NodeSpec(name="x", kind="input", units=3),
+        NodeSpec(name="h", kind="hidden", units=5, cell="lstm"),
+        NodeSpec(name="y", kind="output", units=2),
+    ]
+    edges = [
+        EdgeSpec(source=("x", 0), target=("h", 0), delay=0),
+        EdgeSpec(source=("h", 0), target=("h", 0), delay=1, carry=True),
+        EdgeSpec(source=("y", 0), target=("h", 0), delay=1),
+        EdgeSpec(source=("h", 0), target=("y", 0), delay=0),
+        EdgeSpec(source=("y", 0), target=("y", 0), delay=2),
+    ]
+    return Architecture(nodes, edges)
+
+
+def in_a_cycle_every_second_step() -> Architecture:
+    """An output that every second step depends on itself, and is only passed on in between; another reads it late."""
+    nodes = [NodeSpec(name=name, kind="input", units=3, phase=phase) for name in "x" for phase in (0, 1)]
+    nodes += [NodeSpec(name=name, kind="output", units=3, phase=phase) for name in "yz" for phase in (0, 1)]
+    edges = [
+        EdgeSpec(source=("x", 0), target=("y", 0), delay=0),
+        EdgeSpec(source=("x", 1), target=("y", 1), delay=0),
+        EdgeSpec(source=("y", 0), target=("y", 1), delay=1),
+        EdgeSpec(source=("y", 1), target=("y", 1), delay=2),
+        EdgeSpec(source=("y", 1), target=("y", 1), delay=2, transform="identity"),
+        EdgeSpec(source=("y", 0), target=("z", 0), delay=2),
+        EdgeSpec(source=("y", 1), target=("z", 1), delay=2),
+    ]
+    return Architecture(nodes, edges, 2)

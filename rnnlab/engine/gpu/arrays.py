@@ -55,8 +55,9 @@ class GpuArrays:
         for key, code in self.program.codes.items():
             width = padded(code.units)
             shape = (self.P, self.num_rows, self.B)
-            # sums of an output are the output, but for its bias
-            kept = torch.float32 if code.is_output else dtype
+            # sums of an output are the output, but for its bias; kernels of cycles take all gates for factors
+            is_hoisted = self.plan.components[self.plan.component_of[key]].is_hoisted
+            kept = torch.float32 if code.is_output and is_hoisted else dtype
             self.gates[key] = torch.empty(*shape, code.num_gates * width, dtype=kept, device=self.device)
             if code.program.early is not None:
                 self.resets[key] = torch.empty(*shape, width, dtype=dtype, device=self.device)
@@ -152,10 +153,11 @@ class GpuArrays:
     def source_factor(self, product: Product) -> Tensor:
         """The same as products take it; a state that is carried as float32 is turned into it once for all."""
         part, dtype = product.part, self.program.arithmetic.dtype
-        if part in self.factors and not product.has_projection:
-            return self.read(self.factors[part], part, product.edge.delay, product.edge.target)
+        # with a period nodes of one name may be in several components, not all of which keep factors
         if product.has_projection or self.values[part].dtype == dtype or self.architecture.period > 1:
             return self.factor(self.source(product))
+        if part in self.factors:
+            return self.read(self.factors[part], part, product.edge.delay, product.edge.target)
         if ("factor", str(part)) not in self._ready:
             self._ready["factor", str(part)] = self.values[part].to(dtype)
         return self.read(self._ready["factor", str(part)], part, product.edge.delay, product.edge.target)

@@ -6,17 +6,25 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from rnnlab import CELLS, Architecture, Cell, EdgeSpec, Model, ModelError, NodeSpec, architecture, sigmoid, tanh
 from rnnlab.engine.gpu import arrays, choice, launch, program
-from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.choice import gpu_program, spread_reason
 from rnnlab.engine.gpu.resident import Resident, Shape
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
-from tests.engine.networks import both_directions, by_graph, catalogue, numbers_in_turn, without_relu
+from tests.engine.networks import (
+    both_directions,
+    by_graph,
+    catalogue,
+    in_a_cycle_every_second_step,
+    numbers_in_turn,
+    with_outputs_in_cycles,
+    without_relu,
+)
 from tests.engine.strategies import architectures
 
 pytestmark = [
@@ -34,6 +42,8 @@ IN_TURN = [labels[number % len(labels)] for number, labels in enumerate(by_graph
 OF_LONG_AGO = ("skip-3", "section45-4", "clockwork")  # have states of longer ago than a step, which clusters do not see
 SPREAD = ("sh:gru", "td:lstm", "skip-3:lstm-edges", "mongia-d:tanh", "special-4:ugrnn", "stack-2:intersection")
 PROCESSORS = 8
+MANY_ARE_NOT_RESIDENT = [HealthCheck.filter_too_much]
+precisions = st.sampled_from(sorted(TOLERANCES))
 ChooseShape = Callable[[int], list[Shape]]
 
 
@@ -108,18 +118,37 @@ def test_resident_nodes_agree(choose_shape: ChooseShape, name: str, precision: s
     check(network, precision, batch_size=19)
 
 
-@settings(max_examples=15)
-@given(architectures(smooth=True), st.integers(1, 7), st.sampled_from([None, 1, 3]), st.integers(0, 999))
-def test_random_networks_agree(network: Architecture, num_steps: int, population: int | None, seed: int) -> None:
-    assume(are_resident(network))
-    check(network, num_steps=num_steps, population=population, seed=seed)
+@settings(max_examples=15, suppress_health_check=MANY_ARE_NOT_RESIDENT)
+@given(architectures(smooth=True), st.integers(1, 7), st.sampled_from([None, 1, 3]), precisions, st.integers(0, 999))
+def test_random_networks_agree(
+    network: Architecture, num_steps: int, population: int | None, precision: str, seed: int
+) -> None:
+    assume(are_resident(network, precision))
+    check(network, precision, num_steps=num_steps, population=population, seed=seed)
 
 
 @settings(max_examples=10)
-@given(architectures(can_stream=True, smooth=True), st.integers(1, 5), st.integers(1, 5), st.integers(0, 999))
-def test_random_networks_continue_alike(network: Architecture, before: int, after: int, seed: int) -> None:
-    assume(are_resident(network))
-    check(network, num_steps=after, steps_before=before, seed=seed)
+@given(architectures(smooth=True), st.integers(1, 7), st.sampled_from([1, 3]), precisions, st.integers(0, 999))
+def test_random_networks_agree_where_they_are_spread(
+    network: Architecture, num_steps: int, population: int, precision: str, seed: int
+) -> None:
+    made = gpu_program(network, None, precision, is_spread=True)
+    assume(not isinstance(spread_reason(made, (population, 2), torch.device("cpu")), str))
+    check(network, precision, "gpu-spread", num_steps=num_steps, population=population, batch_size=2, seed=seed)
+
+
+@settings(max_examples=10, suppress_health_check=MANY_ARE_NOT_RESIDENT)
+@given(architectures(can_stream=True, smooth=True), st.integers(1, 5), st.integers(1, 5), precisions)
+def test_random_networks_continue_alike(network: Architecture, before: int, after: int, precision: str) -> None:
+    assume(are_resident(network, precision))
+    check(network, precision, num_steps=after, steps_before=before)
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("network", [with_outputs_in_cycles(), in_a_cycle_every_second_step()], ids=["same", "turns"])
+def test_outputs_in_cycles_agree(network: Architecture, precision: str) -> None:
+    """Sums of an output are float32 where products over all times make them, and factors where kernels do."""
+    check(network, precision, "gpu-spread", num_steps=6, population=1)
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
