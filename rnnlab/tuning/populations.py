@@ -33,14 +33,26 @@ def population_size(arm: Arm, device: torch.device | str, population: int | None
 
 def device_capacity(arm: Arm, device: torch.device | str) -> int:
     """How many networks of an arm keep a device busy."""
+    return int(min(processor_capacity(device), memory_capacity(arm, device)))
+
+
+def processor_capacity(device: torch.device | str) -> int:
+    """How many networks a device's processors take at once."""
     on = torch.device(device)
     if on.type != "cuda":
         return MEMBERS_PER_THREAD * torch.get_num_threads()
-    properties = torch.cuda.get_device_properties(on)
-    wanted = MEMBERS_PER_MULTIPROCESSOR * properties.multi_processor_count
+    return MEMBERS_PER_MULTIPROCESSOR * torch.cuda.get_device_properties(on).multi_processor_count
+
+
+def memory_capacity(arm: Arm, device: torch.device | str) -> float:
+    """How many networks of an arm have room in a GPU's memory; that of a CPU is taken for endless."""
+    on = torch.device(device)
+    if on.type != "cuda":
+        return math.inf
     batch = arm.hyperparameters.batch_size or arm.task.batch_size
     steps = min(arm.task.num_steps, arm.hyperparameters.truncation or arm.task.num_steps)
-    return min(wanted, num_fitting(arm.architecture, batch, steps, SHARE_OF_MEMORY * properties.total_memory))
+    num_bytes = SHARE_OF_MEMORY * torch.cuda.get_device_properties(on).total_memory
+    return num_fitting(arm.architecture, batch, steps, num_bytes)
 
 
 def num_fitting(architecture: Architecture, batch: int, steps: int, num_bytes: float) -> int:

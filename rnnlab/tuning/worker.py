@@ -6,7 +6,8 @@
         train it, saving checkpoints and saying all the time that it is alive
         record its trials
 
-A lot that leaves room on a GPU, because its arm has few trials, is trained side by side with lots of other arms.
+A lot that leaves room on a GPU, because its arm has few trials, is trained side by side with others. A GPU that is full
+is given as many networks again, of other arms: while some wait for memory, others compute.
 
 Any number of workers may work on a study, in processes or machines of their own. They know nothing of each other but
 what is in the store.
@@ -56,7 +57,7 @@ from rnnlab.tuning.events import (
 )
 from rnnlab.tuning.heart import Heart
 from rnnlab.tuning.lots import GRACE, Lot, Lots
-from rnnlab.tuning.populations import chunks, device_capacity, lot_size, population_size
+from rnnlab.tuning.populations import chunks, device_capacity, lot_size, memory_capacity, population_size
 from rnnlab.tuning.samplers import AbstractSampler
 from rnnlab.tuning.scoring import training_scores
 from rnnlab.tuning.sittings import Sitting, add_sitting
@@ -65,6 +66,8 @@ from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
 
 LEAST_STEPS = 100  # between two checkpoints, where nobody says otherwise
 BEATS = 6  # in that time: some may be late, where the store is busy
+# how many times over a GPU is filled: 33 tiny networks took 0.59 ms a step among 132, 0.45 among 264, 0.51 among 528
+CROWD = 2
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
@@ -145,6 +148,7 @@ class Worker:
         self._samplers: dict[str, AbstractSampler] = {arm.name: arm.new_sampler() for arm in arms}
         self._sizes = {arm.name: population_size(arm, self._device, self._how.population) for arm in arms}
         self._capacities = {arm.name: device_capacity(arm, self._device) for arm in arms}
+        self._memories = {arm.name: memory_capacity(arm, self._device) for arm in arms}
 
     def _know_those_of(self, lots: Sequence[Lot]) -> None:
         """Others may have lots of arms that the study has gained since this worker began."""
@@ -193,21 +197,26 @@ class Worker:
 
     def _take_up(self) -> None:
         """Lots that were handed back or lost, and new ones, as long as there is room on the device."""
-        while not self._running or (has_room_for_others(self._device) and self._room > 0):
-            lot = self._taken_over() or self._claimed(self._room)
+        while not self._running or (has_room_for_others(self._device) and sum(self._used()) < CROWD):
+            lot = self._taken_over() or self._claimed()
             if lot is None:
                 return
             self._num_begun += len(lot.points)
             self._running.append(_Running(lot, self._train_lot(lot), own_stream(self._device)))
 
-    @property
-    def _room(self) -> float:
-        """The share of the device that nothing runs on."""
-        return 1.0 - sum(self._used())
-
     def _used(self) -> list[float]:
         """The share of the device that each lot in training fills."""
         return [len(each.lot.points) / self._capacities[each.lot.arm] for each in self._running]
+
+    def _has_room_for(self, arm: Arm, count: int) -> bool:
+        """Whether so many networks may be trained beside those in training.
+
+        Lots of one arm do not crowd: the later ones are suggested better when the first have ended.
+        """
+        held = sum(len(each.lot.points) / self._memories[each.lot.arm] for each in self._running)
+        most = 1 if any(each.lot.arm == arm.name for each in self._running) else CROWD
+        is_held = held + count / self._memories[arm.name] <= 1
+        return not self._running or (is_held and sum(self._used()) + count / self._capacities[arm.name] <= most)
 
     def _train_until_one_ends(self) -> None:
         """A step of each lot in turn; on a GPU their steps overlap."""
@@ -232,7 +241,7 @@ class Worker:
             self._report(LotTakenOver(was_lost=lot.was_lost, **_described(lot)))
         return lot
 
-    def _claimed(self, room: float) -> Lot | None:
+    def _claimed(self) -> Lot | None:
         """New trials; None where every arm has its budget, or the next would not have room."""
         while True:
             started, every = time.perf_counter(), self._lots.all()
@@ -243,7 +252,7 @@ class Worker:
             lots = [lot for lot in every if lot.arm == arm.name]
             first = lots[-1].numbers.stop if lots else 0
             count = lot_size(arm.num_trials - first, self._sizes[arm.name])
-            if self._running and count / self._capacities[arm.name] > room:
+            if not self._has_room_for(arm, count):
                 return None
             points = self._samplers[arm.name].suggest(
                 arm.space,

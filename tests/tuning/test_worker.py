@@ -286,9 +286,10 @@ def test_lot_that_is_too_large_for_this_worker_is_trained_in_pieces(store: Store
 
 
 def few_trials() -> list[Any]:
-    """Arms of which two fill a device that holds six networks, and one that fills it alone."""
+    """Arms of which three fill a device that holds six networks, one that fills it alone, and one more."""
     short = {"num_trials": 2, "num_steps": 20}
-    return [arm("one", **short), arm("two", cell="tanh", **short), arm("three", **short), arm("four", num_trials=6)]
+    few = [arm("one", **short), arm("two", cell="tanh", **short), arm("three", **short)]
+    return [*few, arm("four", num_trials=6), arm("five", **short)]
 
 
 def test_lots_that_leave_room_run_side_by_side(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +301,26 @@ def test_lots_that_leave_room_run_side_by_side(store: Store, tmp_path: Path, mon
     together, events = worked(store, arms, population=6)
     assert_same_trials(together, alone)
     claimed = [event.arm for event in events if isinstance(event, LotClaimed)]
-    assert (claimed, _most_at_once(events)) == (["one", "two", "three", "four"], 3)
+    assert (claimed, _most_at_once(events)) == (["one", "two", "three", "four", "five"], 4)
+
+
+@pytest.mark.parametrize(("memory", "at_once"), [(14, 5), (8, 3)])
+def test_a_device_is_filled_twice_if_its_memory_allows(
+    store: Store, monkeypatch: pytest.MonkeyPatch, memory: int, at_once: int
+) -> None:
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 7)
+    monkeypatch.setattr(worker, "memory_capacity", lambda arm, device: memory)
+    _, events = worked(store, few_trials(), population=6)
+    assert _most_at_once(events) == at_once
+
+
+def test_lots_of_one_arm_do_not_crowd(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would be suggested without what came of each other."""
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    _, events = worked(store, [arm("one", num_trials=12, num_steps=20)], population=3)
+    assert _most_at_once(events) == 2
 
 
 def test_lots_side_by_side_share_the_multiprocessors(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +376,7 @@ def test_all_that_run_side_by_side_are_saved_when_told_to_stop(
     assert not work(store, STUDY, arms, Work(population=6, report=events.append, report_every=2, stop=stop))
     handed = [event.arm for event in events if isinstance(event, LotHandedBack)]
     saved = [event.arm for event in events if isinstance(event, Trained) and isinstance(event.event, Saved)]
-    assert sorted(handed) == sorted(saved) == ["one", "three", "two"]
+    assert sorted(handed) == sorted(saved) == ["four", "one", "three", "two"]
     assert work(store, STUDY, arms, Work(population=6))
     assert_same_trials(trials_of(store, arms), alone)
 
