@@ -14,6 +14,7 @@ what is in the store.
 """
 
 import importlib.metadata
+import itertools
 import os
 import platform
 import time
@@ -68,6 +69,7 @@ LEAST_STEPS = 100  # between two checkpoints, where nobody says otherwise
 BEATS = 6  # in that time: some may be late, where the store is busy
 # how many times over a GPU is filled: 33 tiny networks took 0.59 ms a step among 132, 0.45 among 264, 0.51 among 528
 CROWD = 2
+AHEAD = 100  # steps of every lot that a GPU is given to work off while the next points of an arm are looked for
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
@@ -218,18 +220,17 @@ class Worker:
         is_held = held + count / self._memories[arm.name] <= 1
         return not self._running or (is_held and sum(self._used()) + count / self._capacities[arm.name] <= most)
 
-    def _train_until_one_ends(self) -> None:
-        """A step of each lot in turn; on a GPU their steps overlap."""
-        ended: _Running | None = None
+    def _train_until_one_ends(self, num_steps: int | None = None) -> bool:
+        """A step of each lot in turn, on a GPU they overlap; whether one has ended within so many steps."""
         used = self._used()
         shares = [part / sum(used) for part in used]
-        while ended is None:
+        for _ in itertools.count() if num_steps is None else range(num_steps):
             for each, share in zip(self._running, shares, strict=True):
                 with each.stream, share_of_gpu(share):
                     if next(each.steps, _ENDED) is _ENDED:
-                        ended = each
-                        break
-        self._running.remove(ended)
+                        self._running.remove(each)
+                        return True
+        return False
 
     def _is_stopped(self) -> bool:
         return self._how.stop is not None and self._how.stop()
@@ -244,7 +245,7 @@ class Worker:
     def _claimed(self) -> Lot | None:
         """New trials; None where every arm has its budget, or the next would not have room."""
         while True:
-            started, every = time.perf_counter(), self._lots.all()
+            every = self._lots.all()
             self._know_those_of(every)
             arm = self._furthest_behind(every)
             if arm is None:
@@ -254,6 +255,11 @@ class Worker:
             count = lot_size(arm.num_trials - first, self._sizes[arm.name])
             if not self._has_room_for(arm, count):
                 return None
+            if first and self._running and self._train_until_one_ends(AHEAD):
+                if self._is_stopped():
+                    return None
+                continue  # there is more to learn from
+            started = time.perf_counter()
             points = self._samplers[arm.name].suggest(
                 arm.space,
                 self._trials[arm.name].observations(lots),

@@ -319,6 +319,7 @@ def test_lots_of_one_arm_do_not_crowd(store: Store, monkeypatch: pytest.MonkeyPa
     """They would be suggested without what came of each other."""
     monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
     monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    monkeypatch.setattr(worker, "AHEAD", 1)
     _, events = worked(store, [arm("one", num_trials=12, num_steps=20)], population=3)
     assert _most_at_once(events) == 2
 
@@ -351,6 +352,25 @@ def test_small_populations_leave_room_whatever_the_arm_has_left(store: Store, mo
     sizes = [event.num_trials for event in events if isinstance(event, LotClaimed)]
     assert sorted(sizes) == [2, 2, 2, 3, 3]
     assert _most_at_once(events) == 2
+
+
+def test_a_device_is_given_work_before_the_next_points_are_looked_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 4)
+    monkeypatch.setattr(worker, "AHEAD", 7)
+    arms = [arm("one", num_trials=4, num_steps=5, population=2), arm("two", num_trials=2, num_steps=40)]
+    store.add_study(STUDY, arms)
+    events: list[TuningEvent] = []
+    assert work(store, STUDY, arms, Work(population=2, report=events.append, report_every=1))
+
+    def place(kind: type[TuningEvent], name: str, lot: int) -> int:
+        found = [isinstance(event, kind) and (event.arm, event.lot) == (name, lot) for event in events]
+        return found.index(True)
+
+    between = events[place(LotFinished, "one", 0) : place(LotClaimed, "one", 1)]
+    assert sum(isinstance(each, Trained) and isinstance(each.event, Stepped) for each in between) == 7
 
 
 def _most_at_once(events: list[TuningEvent]) -> int:
