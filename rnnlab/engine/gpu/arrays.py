@@ -135,10 +135,13 @@ class GpuArrays:
 
     def read(self, array: Tensor, part: Part, delay: int, key: NodeKey) -> Tensor:
         """What a node reads of a part at all its times, a view [P, times, B, N]."""
+        found = array[:, self._rows_read(part, delay, key)]
+        return found.expand(self.P, *found.shape[1:])
+
+    def _rows_read(self, part: Part, delay: int, key: NodeKey) -> slice:
         times = self.times(key)
         first = self.plan.histories.get(part, 0) + times.start - delay
-        found = array[:, first : first + len(times) * times.step : times.step][:, : len(times)]
-        return found.expand(self.P, *found.shape[1:])
+        return slice(first, first + (len(times) - 1) * times.step + 1 if times else first, times.step)
 
     def value(self, part: Part, delay: int, key: NodeKey) -> Tensor:
         """The values that a node reads of a part at all its times."""
@@ -153,14 +156,28 @@ class GpuArrays:
     def source_factor(self, product: Product) -> Tensor:
         """The same as products take it; a state that is carried as float32 is turned into it once for all."""
         part, dtype = product.part, self.program.arithmetic.dtype
-        # with a period nodes of one name may be in several components, not all of which keep factors
-        if product.has_projection or self.values[part].dtype == dtype or self.architecture.period > 1:
+        delay, target = product.edge.delay, product.edge.target
+        if product.has_projection:
             return self.factor(self.source(product))
+        if self.architecture.period > 1:
+            return self._factor_of_some(part, self._rows_read(part, delay, target))
+        if self.values[part].dtype == dtype:
+            return self.source(product)
         if part in self.factors:
-            return self.read(self.factors[part], part, product.edge.delay, product.edge.target)
+            return self.read(self.factors[part], part, delay, target)
         if ("factor", str(part)) not in self._ready:
             self._ready["factor", str(part)] = self.values[part].to(dtype)
-        return self.read(self._ready["factor", str(part)], part, product.edge.delay, product.edge.target)
+        return self.read(self._ready["factor", str(part)], part, delay, target)
+
+    def _factor_of_some(self, part: Part, rows: slice) -> Tensor:
+        """Some times of a part that has others in between, one after another, for all that read the same.
+
+        Kernels may have left them as factors too, but not all: nodes of one name may be in several components.
+        """
+        key = ("factor", f"{part} {rows}")
+        if key not in self._ready:
+            self._ready[key] = self.values[part][:, rows].to(self.program.arithmetic.dtype).contiguous()
+        return self._ready[key].expand(self.P, -1, -1, -1)
 
     def factor(self, array: Tensor) -> Tensor:
         """Numbers as products take them."""

@@ -137,7 +137,7 @@ class GpuProgram:
         """Whether an input has a column of ones beyond its own: a gradient of a bias is then a row of its matrix's."""
         is_input = any(node.name == part[0] and node.kind == "input" for node in self.architecture.nodes)
         is_wider = self.widths[part] > self.state[part] and part[0] not in self.tokens
-        return is_input and is_wider and part not in self._carried and self.architecture.period == 1
+        return is_input and is_wider and part not in self._carried
 
     def storage(self, part: Part) -> torch.dtype:
         """How values of a part are kept: in the dtype of products where nothing else is done with them."""
