@@ -78,6 +78,8 @@ class Cell:
                 raise ArchitectureError(f"cell {self.name!r}: {field} names {unknown}, its state is {list(self.state)}")
         if bool(self.reset) != bool(self.reset_gates):
             raise ArchitectureError(f"cell {self.name!r}: reset and reset_gates go together")
+        if self.reset and self.edge_gates:
+            raise ArchitectureError(f"cell {self.name!r}: reset reads one carry edge, edge_gates allow several")
         if self.nonlinearity not in NONLINEARITIES:
             raise ArchitectureError(f"cell {self.name!r}: nonlinearity is one of {', '.join(NONLINEARITIES)}")
         found = tuple(self.formulas(num_carries=1).new_state)

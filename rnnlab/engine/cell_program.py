@@ -69,7 +69,8 @@ def compile_cell(cell: Cell, num_carries: int, num_identities: int, kept: Sequen
         },
         len(gates) == 1
         and set(operations) == set(gates)
-        and all(value.operation == "input" for value in new_state.values()),
+        and all(value.operation == "input" for value in new_state.values())
+        and new_state[f"state {cell.ports[0]}"].name == f"gate {gates[0]}",
     )
 
 

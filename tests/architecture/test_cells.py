@@ -173,6 +173,10 @@ def keep_going(gates, carried):
     [
         ({"gate_bias": ("f",)}, r"cell 'bad': gate_bias names \['f'\], its gates are \['c'\]"),
         ({"reset_gates": ("c",)}, "cell 'bad': reset and reset_gates go together"),
+        (
+            {"reset": lambda gates, carried: gates.c, "reset_gates": ("c",), "edge_gates": ("f",)},
+            "cell 'bad': reset reads one carry edge, edge_gates allow several",
+        ),
         ({"ports": ("y",)}, r"cell 'bad': ports names \['y'\], its state is \['h'\]"),
         ({"state": ("h", "c")}, r"cell 'bad': update returns \['h'\], its state is \['h', 'c'\]"),
         ({"nonlinearity": "sin"}, "cell 'bad': nonlinearity is one of tanh, relu"),

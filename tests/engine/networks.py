@@ -72,6 +72,15 @@ def own_cell() -> Cell:
     return Cell("own", gates=("k", "v", "unused"), update=update, state=("h", "m"), carries=("m",), gate_bias=("k",))
 
 
+def lagging_cell() -> Cell:
+    """A cell whose first part is its own last state, and whose only gate is its second."""
+
+    def update(gates: Any, carried: Any) -> dict[str, Expression]:
+        return {"m": carried.h, "h": tanh(gates.c)}
+
+    return Cell("lagging", gates=("c",), update=update, state=("m", "h"), ports=("m", "h"), carries=("h",))
+
+
 def both_directions(cell: str, *, units: int, read_out_delay: int = 0) -> Architecture:
     """A layer that reads the past and one that reads the future; a late read-out sees initial states of both."""
     carry = True if CELLS[cell].carries else None

@@ -23,7 +23,7 @@ from tests.engine.comparison import (
     poisoned_memory,
     random_loss,
 )
-from tests.engine.networks import MIXED, catalogue, numbers_in_turn, own_cell
+from tests.engine.networks import MIXED, catalogue, lagging_cell, numbers_in_turn, own_cell
 from tests.engine.strategies import architectures
 
 NUM_STEPS = (1, 63, 65)
@@ -176,6 +176,11 @@ def test_a_cell_of_ones_own_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CELLS, "own", own_cell())
     for name in ("sh", "td", "skip-3", "mongia-d"):
         compare(architecture(name, "own", **SIZES, units=3), num_steps=6, population=3)
+
+
+def test_a_cell_whose_first_part_is_not_its_gate_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CELLS, "lagging", lagging_cell())
+    compare(architecture("sh", "lagging", **SIZES, units=3), num_steps=6, population=3)
 
 
 def test_a_node_without_readers_agrees() -> None:

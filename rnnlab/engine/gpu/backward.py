@@ -150,7 +150,7 @@ class GpuBackward:
 
     def _add_final(self, part: Part, gradient: Tensor) -> None:
         """The gradient of the final state, which holds zeros where the part does not exist."""
-        if self._begins_with(part):
+        if gradient.shape[1] == 1 and self._begins_with(part):  # where lengths differ it is that of all states
             self.final[part] = gradient.new_zeros(self.arrays.P, 1, self.arrays.B, self.program.widths[part])
             self.final[part][..., : gradient.shape[3]] = gradient
             return

@@ -42,6 +42,7 @@ def launch(
     moments = arrays.program.moments(number, arrays.T, arrays.first_step, arrays.device, backward=backward)
     if not len(moments):  # a short sequence may have no time at which these nodes exist
         return
+    _require_short_addresses(arrays)
     tensors = [moments if argument.kind == "moments" else find(argument) for argument in kernel.text.arguments]
     rows = batch_tile(arrays.P, arrays.B, arrays.processors)
     grid = (arrays.P, -(-arrays.B // rows))
@@ -117,11 +118,16 @@ def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Ten
 def _launch(
     arrays: GpuArrays, kernel: CudaKernel, grid: tuple[int, int, int], tensors: list[Tensor], *, at_once: bool
 ) -> None:
+    _require_short_addresses(arrays)
+    numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step]
+    kernel.function.launch(grid, kernel.num_threads, numbers, at_once=at_once)
+
+
+def _require_short_addresses(arrays: GpuArrays) -> None:
+    """Kernels find their way among the sequences of one time with numbers of 32 bits."""
     most = MOST_BYTES_A_TIME // arrays.program.most_row_bytes
     if most < arrays.B:
         raise ModelError(f"{arrays.B} sequences at once are too many for kernels of this width: give at most {most}")
-    numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step]
-    kernel.function.launch(grid, kernel.num_threads, numbers, at_once=at_once)
 
 
 def forward_arguments(arrays: GpuArrays) -> Callable[[Argument], Tensor]:

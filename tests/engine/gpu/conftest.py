@@ -1,11 +1,31 @@
 from collections.abc import Callable, Generator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rnnlab.engine.gpu import program
 from rnnlab.engine.gpu.choice import gpu_program
-from tests.engine.gpu.checks import BreakKernels
+from tests.engine.gpu.checks import IS_INTERPRETED, BreakKernels
+
+
+@pytest.fixture(autouse=IS_INTERPRETED, scope="session")
+def interpreted_bf16() -> Generator[None]:
+    """Triton's interpreter holds bf16 numbers as the 16 bits that they are, and would multiply those bits."""
+    from triton.language import bfloat16
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+    def numbers(of: Any) -> Any:
+        return (of.data.astype(np.uint32) << 16).view(np.float32) if of.dtype.scalar == bfloat16 else of.data
+
+    def dot(builder: Any, left: Any, right: Any, sums: Any, *_: Any) -> Any:
+        assert left.dtype.scalar == right.dtype.scalar, f"a product of {left.dtype} and {right.dtype}"
+        product = np.matmul(numbers(left), numbers(right), dtype=sums.data.dtype)
+        return TensorHandle(product + sums.data, sums.dtype.scalar)
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(InterpreterBuilder, "create_dot", dot)
+        yield
 
 
 @pytest.fixture

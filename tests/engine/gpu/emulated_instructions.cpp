@@ -293,20 +293,22 @@ static bool run_warp(Warp &warp) {
 
 static bool happens(u32 one_in) {
   chance = chance * 1664525u + 1013904223u | 1u << 31;
-  return (chance >> 8) % one_in == 0;
+  return (chance >> 15 & 0xffff) % one_in == 0;  // low bits repeat soon
 }
 
 static void run_programs(std::vector<std::unique_ptr<Program>> &programs) {
   std::vector<Warp *> warps;
   for (auto &program : programs)
     for (auto &warp : program->warps) warps.push_back(warp.get());
-  std::vector<bool> is_slow(warps.size());
+  std::vector<bool> is_slow(warps.size()), has_ended(warps.size());
   for (int round = 0; round < MOST_ROUNDS && !what_is_wrong; ++round) {
     if (chance && round % ROUNDS_OF_A_PACE == 0)
       for (auto slow : is_slow) slow = happens(2);
     bool is_done = true;
-    for (size_t i = 0; i < warps.size(); ++i)
-      is_done = (!is_slow[i] || happens(SLOW)) && run_warp(*warps[i]) && is_done;
+    for (size_t i = 0; i < warps.size(); ++i) {
+      if (!has_ended[i] && (!is_slow[i] || happens(SLOW))) has_ended[i] = run_warp(*warps[i]);
+      is_done = has_ended[i] && is_done;
+    }
     if (is_done) return;
   }
   if (!what_is_wrong) what_is_wrong = "threads wait in vain";

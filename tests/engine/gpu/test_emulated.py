@@ -21,6 +21,7 @@ from tests.engine.networks import (
     by_graph,
     catalogue,
     in_a_cycle_every_second_step,
+    lagging_cell,
     numbers_in_turn,
     with_outputs_in_cycles,
     without_relu,
@@ -267,6 +268,27 @@ def test_nodes_that_fit_for_fewer_sequences_take_fewer() -> None:
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
 def test_layers_that_read_the_future_agree(cell: str) -> None:
     check(both_directions(cell, units=5, read_out_delay=2))
+
+
+@pytest.mark.parametrize("path", ["gpu-population", "gpu-spread"])
+@pytest.mark.parametrize("name", ["sh:tanh", "st:lstm", "skip-3:gru"])
+def test_gradients_of_the_last_states_of_different_lengths_agree(name: str, path: str) -> None:
+    network = architecture(name, **SIZES, units=12)
+    x, lengths = torch.randn(3, 5, 3, generator=torch.Generator().manual_seed(1)), torch.tensor([5, 2, 3])
+    found: list[list[torch.Tensor]] = []
+    for each, dtype in (("reference", torch.float64), (path, torch.float32)):
+        model = Model(network, generator=torch.Generator().manual_seed(0), path=each).to(dtype)
+        y, state = model(x.to(dtype), lengths=lengths)
+        loss = y.square().sum() + sum(value.square().sum() for value in state.values.values())
+        found.append([*torch.autograd.grad(loss, list(model.parameters()))])
+    for wanted, gradient in zip(*found, strict=True):
+        torch.testing.assert_close(gradient.double(), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("path", ["gpu-population", "gpu-spread"])
+def test_a_cell_whose_first_part_is_not_its_gate_agrees(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setitem(CELLS, "lagging", lagging_cell())
+    check(architecture("sh", "lagging", **SIZES, units=5), path=path, population=1)
 
 
 def test_a_batch_whose_addresses_are_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning"),
 ]
 
-no_bf16 = pytest.mark.skipif(IS_INTERPRETED, reason="Triton's interpreter multiplies the bits of bf16 numbers")
-PRECISIONS = [pytest.param(each, marks=no_bf16 if each == "bf16" else ()) for each in TOLERANCES]
 SIZES = {"input_size": 3, "output_size": 2}
 SMOOTH = ("sh:tanh", "sh:lstm", "td:gru", "sh:gru", "sh:mgu", "skip-3:ugrnn", "st:gru-cudnn", "mongia-d:lstm")
 CONTINUED = ("td:lstm", "skip-3:gru", "mongia-d:lstm", "special-4:ugrnn", "section45-2-3:lstm-edges", "sh:tanh")
@@ -51,7 +49,6 @@ def test_catalogue_agrees(number: int, label: str) -> None:
     compare(NETWORKS[label], **numbers_in_turn(number, TURNS))
 
 
-@no_bf16
 @pytest.mark.parametrize(("number", "graph"), list(enumerate(by_graph(NETWORKS))), ids=by_graph(NETWORKS))
 def test_every_graph_agrees_in_bf16(number: int, graph: str) -> None:
     """What is kept as bf16 and what as float32 differs by node."""
@@ -66,7 +63,7 @@ def test_odd_widths_and_batches_agree(cell: str, units: int) -> None:
     compare(network, num_steps=3, population=2, batch_size=19 if units == 17 else 3)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_precisions_agree(name: str, precision: str) -> None:
     """Without relu, whose slope jumps where rounding errors reach; a narrow and a wide network."""
@@ -112,7 +109,7 @@ def test_a_cell_of_ones_own_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
         compare(architecture(name, "own", **SIZES, units=3), num_steps=6, population=3)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize(
     ("name", "changes", "shows_in"),
     [
