@@ -26,7 +26,8 @@ INTRODUCTION = """# What came of the papers' results
 The papers' experiments ([papers-experiments.md](papers-experiments.md)) at scale `gpu`, on one H200, in pieces. Every
 number here is computed from the records in [results/records](../results/records) by `docs/make_reproduction.py`; the
 remarks under each experiment are ours. A mean over seeds has half its 95 % interval beside it. What a claim says, and
-how it is checked, stands in the specification; comparisons are tested by Welch's test where several seeds were trained.
+how it is checked, stands in the specification; comparisons are tested by Welch's test where several seeds were trained,
+each for itself: the verdicts in the reports, which name a winner among many, correct for their number and are stricter.
 """
 
 
@@ -80,7 +81,7 @@ def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
         minutes = sum(each.seconds for each in record.sittings) / 60
         for each in check_claims(record, paper_of(name, record)):
             claim, place = each.claim, f"[{name}](#{name})"
-            yield f"| {claim.requirement} | {claim.text} | {_outcome(each)} | {minutes:.0f} | {place} |"
+            yield f"| {claim.requirement} | {claim.text} | {_outcome(each)} | {minutes:.1f} | {place} |"
 
 
 def _outcome(each: CheckedClaim) -> str:
@@ -121,7 +122,7 @@ def _numbers(found: Sequence[Beside]) -> list[str]:
     """Ours and the paper's, a row for each of the paper's rows."""
     rows: dict[str, list[Beside]] = {}
     for each in found:
-        if each.measured is not None:
+        if each.arm is not None:
             rows.setdefault(
                 each.number.row or ", ".join(str(value) for (value,) in each.number.where.values()), []
             ).append(each)

@@ -1,7 +1,7 @@
 """An architecture: a cyclic graph, a cell and a width for each node, a transform for each edge."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -79,7 +79,17 @@ class Architecture:
 
     @cached_property
     def _incoming(self) -> dict[NodeKey, tuple[EdgeSpec, ...]]:
-        return {node.key: tuple(edge for edge in self.edges if edge.target == node.key) for node in self.nodes}
+        return self._edges_by(lambda edge: edge.target)
+
+    @cached_property
+    def _outgoing(self) -> dict[NodeKey, tuple[EdgeSpec, ...]]:
+        return self._edges_by(lambda edge: edge.source)
+
+    def _edges_by(self, end: Callable[[EdgeSpec], NodeKey]) -> dict[NodeKey, tuple[EdgeSpec, ...]]:
+        found: dict[NodeKey, list[EdgeSpec]] = {node.key: [] for node in self.nodes}
+        for edge in self.edges:
+            found[end(edge)].append(edge)
+        return {key: tuple(edges) for key, edges in found.items()}
 
     def carries(self, key: NodeKey) -> tuple[EdgeSpec, ...]:
         """The edges that bring a node the state itself."""
@@ -122,10 +132,10 @@ class Architecture:
         """The components of a node's state that something reads from before the first step."""
         node = self.by_key[key]
         if node.kind != "hidden":
-            return ("",) if any(edge.delay > 0 for edge in self.edges if edge.source == key) else ()
+            return ("",) if any(edge.delay > 0 for edge in self._outgoing[key]) else ()
         read: set[str] = set()
-        for edge in self.edges:
-            if edge.source == key and edge.delay > 0:
+        for edge in self._outgoing[key]:
+            if edge.delay > 0:
                 read.add(edge.port or "")
                 if edge.carry:
                     read.update(self.cell(edge.target).carries)

@@ -82,6 +82,6 @@ def _layout_caption(paper: Paper) -> str:
     marks = "".join(f" {MARKS[kind]}: {CERTAINTIES[kind]}." for kind in kinds)
     quoted = " A single number is one that the paper quotes of another model." if paper.quoted else ""
     return (
-        f"Ours / the paper's, in {units}; ± is half of our 95% interval over seeds, – means that this study has no "
-        f"such run.{quoted}{marks}"
+        f"Ours / the paper's, in {units}; ± is half of our 95% interval over seeds, – stands where this study has no "
+        f"such run with a score: none was trained, or all diverged.{quoted}{marks}"
     )

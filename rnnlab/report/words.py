@@ -109,11 +109,13 @@ def curve_caption(part: Part) -> str:
 def history_caption(part: Part) -> str:
     """Of the course of tuning."""
     total = sum(each.num_infeasible for each in part.histories)
-    diverged = " Short lines at the bottom are trials that diverged." if total else ""
+    diverged = " Short lines at the bottom are trials that diverged, which the median leaves out." if total else ""
+    works = "most settings work" if not total else "most settings that do not diverge work"
+    easy = ", and the architecture is easy to train" if not total else ""
     return (
         "Every mark is one trial, one hyperparameter setting trained to its end, with its score on validation data. "
         "The solid line is the best so far, the dashed line the median so far: where they lie close together at a good "
-        f"score, most settings work, and the architecture is easy to train.{diverged} Marks at the edge lie beyond it."
+        f"score, {works}{easy}.{diverged} Marks at the edge lie beyond it."
     )
 
 

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -205,14 +207,15 @@ class StudyRecord:
         return cls(name=values["name"], store=values["store"], spec=spec, arms=arms, sittings=found)
 
     def save(self, path: str | Path, *, max_points: int = MOST_POINTS) -> None:
-        """Write a JSON file; one whose name ends in .gz is compressed."""
+        """Write a JSON file, whole or not at all; one whose name ends in .gz is compressed."""
         text = json.dumps(self.to_json(max_points), separators=(",", ":"), allow_nan=False) + "\n"
+        content = gzip.compress(text.encode(), mtime=0) if Path(path).suffix == ".gz" else text.encode()
+        partial = Path(f"{path}.partial")
         try:
-            if Path(path).suffix == ".gz":
-                Path(path).write_bytes(gzip.compress(text.encode(), mtime=0))
-            else:
-                Path(path).write_text(text)
+            partial.write_bytes(content)
+            os.replace(partial, path)
         except OSError as error:
+            partial.unlink(missing_ok=True)
             raise TuningError(f"cannot write {path}: {error.strerror}") from error
 
 
@@ -241,10 +244,18 @@ def _from_file(path: Path) -> StudyRecord:
     try:
         content = path.read_bytes()
         text = gzip.decompress(content) if path.suffix == ".gz" else content
-        return StudyRecord.from_json(json.loads(text))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return StudyRecord.from_json(json.loads(text, parse_constant=_refuse_constant))
+    except (EOFError, zlib.error) as error:
+        raise TuningError(f"cannot read a record from {path}: it is damaged or cut short") from error
+    except KeyError as error:
+        raise TuningError(f"cannot read a record from {path}: it lacks {error}") from error
+    except (OSError, ValueError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise TuningError(f"cannot read a record from {path}: {reason}") from error
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"it has a {text}, which no record has")
 
 
 def _from_store(name: str, store: Store) -> StudyRecord:
@@ -311,7 +322,10 @@ def _trial_json(trial: Trial, runs: Sequence[Mapping[str, Any]], max_points: int
 
 
 def _trial(row: Mapping[str, Any], arm: Arm, runs: Sequence[Mapping[str, Any]]) -> Trial:
+    if row["state"] == "complete" and (isinstance(row["value"], bool) or not isinstance(row["value"], int | float)):
+        raise TuningError(f"trial {row['number']} of {arm.name} has no value but {row['value']!r}")
     try:
+        arm.space.check(row["point"])
         setting = bind(row["point"], arm.hyperparameters, arm.architecture, arm.task)
     except RnnlabError as error:
         raise TuningError(f"trial {row['number']} of {arm.name} is not of its space: {error}") from error

@@ -10,6 +10,7 @@ from rnnlab.errors import TuningError
 from rnnlab.studies.expansion import LabelledArm, expand
 from rnnlab.studies.finding import find_spec, is_file, shipped_specs
 from rnnlab.studies.keys import whole
+from rnnlab.studies.paper import read_paper
 from rnnlab.studies.processes import work_in_processes
 from rnnlab.studies.ray_workers import work_on_ray
 from rnnlab.studies.records import StudyRecord, is_record_file, load_record
@@ -79,6 +80,7 @@ def run_study(
             str(spec), store=store, workers=workers, ray=ray, cpus_per_worker=cpus_per_worker, **options
         )
     found = _found(spec, scale)
+    read_paper(found)  # a wrong table of a paper is said now, and not after all is trained
     rows = expand(found)
     require_data([row.arm for row in rows])
     place = Store(store)

@@ -187,7 +187,7 @@ class _Case:
     def nobody_learned(self, judged: Sequence[str]) -> str:
         is_alone = len(judged) == 1
         who = f"{judged[0]} has not" if is_alone else "None of them has"
-        what = "its average is no" if is_alone else "no average is"
+        what = "its average is not clearly" if is_alone else "no average is clearly"
         return (
             f"{who} learned the task: {what} better than chance ({self.chance()}). "
             "That says little about the architectures; train longer, tune more, or make the task easier."
@@ -198,7 +198,8 @@ class _Case:
         if not idle or len(idle) == len(judged):
             return []
         return [
-            f"{listed(idle, 'of them')} {'does' if len(idle) == 1 else 'do'} no better than chance ({self.chance()})."
+            f"{listed(idle, 'of them')} {'is' if len(idle) == 1 else 'are'} not clearly better than chance "
+            f"({self.chance()})."
         ]
 
     def chance(self) -> str:

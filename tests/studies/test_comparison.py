@@ -266,7 +266,7 @@ def test_learning_nothing_is_no_victory() -> None:
     found = verdict({"sh": around(1.02), "td": around(0.99)})
     assert found.winner is None
     assert found.sentence.startswith(
-        "None of them has learned the task: no average is better than chance (1: predict 1)"
+        "None of them has learned the task: no average is clearly better than chance (1: predict 1)"
     )
     assert found.details == (
         "Average mean squared error: td 0.99, sh 1.02; lower is better.",
@@ -274,10 +274,12 @@ def test_learning_nothing_is_no_victory() -> None:
     )
     assert "learned" not in verdict({"sh": around(1.02), "td": around(0.99)}, sample="trials").sentence
     alone = verdict({"td": around(0.99)})
-    assert alone.sentence.startswith("td has not learned the task: its average is no better than chance (1: predict 1)")
+    assert alone.sentence.startswith(
+        "td has not learned the task: its average is not clearly better than chance (1: predict 1)"
+    )
     some = verdict({"sh": around(1.02), "td": around(0.2)})
     assert some.winner == "td"
-    assert some.details[-1] == "sh does no better than chance (1: predict 1)."
+    assert some.details[-1] == "sh is not clearly better than chance (1: predict 1)."
 
 
 def test_learned_means_clearly_better_than_chance() -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,8 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
         ("{}", "it holds no record of a study"),
         ("[", "cannot read a record from .*: Expecting value"),
         ('{"record": 9}', "a record of version 9, this rnnlab reads version 1"),
-        ('{"record": 1, "name": "a"}', "cannot read a record"),
+        ('{"record": 1, "name": "a"}', "cannot read a record from .*: it lacks 'spec'"),
+        ('{"record": NaN}', "it has a NaN, which no record has"),
         (None, "No such file"),
     ],
 )
@@ -101,6 +103,49 @@ def test_wrong_file_is_one_line(text: str | None, words: str, tmp_path: Path) ->
     with pytest.raises(TuningError, match=words) as raised:
         load_record(path)
     assert "\n" not in str(raised.value)
+
+
+def test_file_that_is_cut_short_is_one_line(done: StudyRecord, tmp_path: Path) -> None:
+    path = tmp_path / "record.json.gz"
+    done.save(path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(TuningError, match=r"cannot read a record from .*: it is damaged or cut short"):
+        load_record(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"value": "abc"}, "trial 0 of .* has no value but 'abc'"),
+        ({"point": {"learning_rate": 77.0}}, "trial 0 of .* is not of its space"),
+    ],
+)
+def test_damaged_trials_are_one_line(done: StudyRecord, tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    path = tmp_path / "record.json"
+    values = done.to_json()
+    values["arms"][0]["trials"][0] |= change
+    path.write_text(json.dumps(values))
+    with pytest.raises(TuningError, match=words):
+        load_record(path)
+
+
+def test_record_that_cannot_be_written_leaves_the_old_one(
+    done: StudyRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "record.json"
+    done.save(path)
+    before = path.read_bytes()
+
+    def full(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(content[:9])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(TuningError, match=r"cannot write .*: No space left on device"):
+        done.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_record_that_cannot_be_written_is_one_line(done: StudyRecord, tmp_path: Path) -> None:

@@ -177,3 +177,10 @@ def test_file_of_an_architecture_is_not_needed_again(tmp_path: Path, monkeypatch
     assert record.is_complete
     assert [each.arm.name for each in record.arms] == ["mine:gru"]
     assert isinstance(record.arms[0], ArmRecord)
+
+
+def test_wrong_table_of_a_paper_is_said_before_anything_is_trained(tmp_path: Path) -> None:
+    wrong = spec(paper={"source": "Doe 2020", "form": "tabel"})
+    with pytest.raises(TuningError, match=r"paper\.form"):
+        run_study(wrong, store=tmp_path / "a.db")
+    assert not (tmp_path / "a.db").exists()
