@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rnnlab.errors import GraphError
 from rnnlab.graph.cycles import farthest_cycle, longest_cycle
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import KINDS, Edge
@@ -97,6 +98,8 @@ def measure(graph: CyclicGraph) -> Measures:
     >>> [str(m) for m in (measures.recurrent_depth, measures.feedforward_depth, measures.recurrent_skip_coefficient)]
     ['3/2', '7/2', '2']
     """
+    if isinstance(graph, str):
+        raise GraphError(f"measure takes a graph: named_graph({graph!r}) makes one of the catalogue")
     longest = longest_cycle(graph)
     path = _deepest_path(graph, longest)
     shortest = farthest_cycle(graph)

@@ -126,9 +126,8 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
     _check(study, arms)
     score, sample = arms[0].score, _sample(records)
     # the numbers of a comparison are the same whenever it is made
-    generator = np.random.default_rng(0)
-    contenders = tuple(_contender(record, score.name, sample, generator) for record in records)
-    tests = pairwise_tests({each.name: each.scores for each in contenders}, generator=generator)
+    contenders = tuple(_contender(record, score.name, sample) for record in records)
+    tests = pairwise_tests({each.name: each.scores for each in contenders}, generator=np.random.default_rng(0))
     verdict = judge(score, {each.name: each.summary for each in contenders}, tests, LEVEL, sample)
     if sample == "trials" and any(record.repeated is not None for record in records):
         verdict = Verdict(None, (), "No verdict yet: the best settings are still to be trained over seeds.", ())
@@ -195,7 +194,7 @@ def _sample(records: Sequence["ArmRecord"]) -> Sample:
     return "seeds" if any(record.repeats for record in records) else "trials"
 
 
-def _contender(record: "ArmRecord", score: str, sample: Sample, generator: np.random.Generator) -> Contender:
+def _contender(record: "ArmRecord", score: str, sample: Sample) -> Contender:
     runs = record.repeats if sample == "seeds" else record.trials
     scores = tuple(score_on_test(trial, score) for trial in runs if trial.has_ended)
     measures, tuned = measures_of(record.arm), [trial for trial in record.trials if trial.has_ended]
@@ -207,7 +206,7 @@ def _contender(record: "ArmRecord", score: str, sample: Sample, generator: np.ra
         num_parameters=record.arm.architecture.num_parameters(),
         scores=scores,
         summary=summary(scores),
-        interval=mean_interval(scores, generator=generator),
+        interval=mean_interval(scores, generator=np.random.default_rng(0)),  # equal scores, equal intervals
         num_trials=len(tuned),
         num_infeasible=sum(trial.state == "infeasible" for trial in tuned),
         validation=None if record.best is None else record.best.value,

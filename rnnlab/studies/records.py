@@ -350,4 +350,15 @@ def _summary(record: ArmRecord) -> str:
         budget = sum(each.arm.num_trials for each in record.finalists)
         settings = f" of {len(record.finalists)} settings" if len(record.finalists) > 1 else ""
         parts.append(f"{_num_ended(record.trials_over_seeds)} of {budget} seeds{settings}")
+        parts += _result(record)
     return ", ".join(parts)
+
+
+def _result(record: ArmRecord) -> list[str]:
+    """What came of the best setting on test data, once all its seeds have ended."""
+    name = record.arm.score.name
+    scores = [trial.scores.get("test", {}).get(name) for trial in record.repeats if trial.state == "complete"]
+    found = [score for score in scores if score is not None]
+    if not found or not all(trial.has_ended for trial in record.repeats):
+        return []
+    return [f"mean {sum(found) / len(found):.6g} on test data"]

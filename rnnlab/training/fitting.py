@@ -13,6 +13,9 @@ from rnnlab.training.hyperparameters import Hyperparameters, check_shared
 
 def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[Hyperparameters]) -> None:
     """Refuse what cannot be trained together."""
+    for what, given in (("architecture", architecture), ("task", task)):
+        if isinstance(given, str):
+            raise TrainingError(f"train takes an object for its {what}: {what}({given!r}, ...) makes one")
     check_shared(members)
     named = [member.nonlinearity for member in members if member.nonlinearity is not None]
     if named and len(named) < len(members):

@@ -84,7 +84,9 @@ class Arm:
         if isinstance(chosen, GridSampler):
             num_points = sum(1 for _ in islice(self.space.grid(chosen.num_per_dimension), self.num_trials))
             if num_points < self.num_trials:
-                raise TuningError(f"arm {self.name}: the grid has {num_points} points, not {self.num_trials}")
+                raise TuningError(
+                    f"arm {self.name}: the grid has {num_points} points, not {self.num_trials}: ask for as many trials"
+                )
 
     @property
     def score(self) -> Score:

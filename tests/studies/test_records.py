@@ -55,7 +55,9 @@ def test_record_prints_a_line_for_each_arm(done: StudyRecord) -> None:
     assert best is not None
     infeasible = sum(trial.state == "infeasible" for trial in done.arms[0].trials)
     middle = f"{infeasible} infeasible, " if infeasible else ""
-    assert lines[1] == f"  gru  4 of 4 trials, {middle}best mse {best.value:.6g}, 3 of 3 seeds"
+    mean = sum(trial.scores["test"]["mse"] for trial in done.arms[0].repeats) / 3
+    result = f"3 of 3 seeds, mean {mean:.6g} on test data"
+    assert lines[1] == f"  gru  4 of 4 trials, {middle}best mse {best.value:.6g}, {result}"
 
 
 def test_study_made_by_tune_has_a_record_too(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -269,3 +270,12 @@ def test_defaults_train_one_network() -> None:
     run = train(network(problem), problem, Hyperparameters(num_steps=1))
     assert run.members[0].hyperparameters == Hyperparameters(num_steps=1)
     assert run.is_complete
+
+
+def test_names_are_neither_architecture_nor_task() -> None:
+    wrong: Any = "adding"
+    made = architecture("gru", input_size=2, output_size=1, units=3)
+    with pytest.raises(TrainingError, match=r"train takes an object for its task: task\('adding', \.\.\.\) makes one"):
+        train(made, wrong, Hyperparameters(num_steps=1))
+    with pytest.raises(TrainingError, match=r"an object for its architecture: architecture\('adding', \.\.\.\) makes"):
+        train(wrong, task("adding"), Hyperparameters(num_steps=1))
