@@ -78,7 +78,8 @@ def resume_command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME|FILE", help="A study, or the file of a record, which is put into the store first."
+            metavar="NAME|FILE",
+            help="A study, or the file of a record, which is put into the store first, unless its study is there.",
         ),
     ],
     store: StorePlace = "rnnlab.db",

@@ -30,7 +30,9 @@ def tune_command(
     context: typer.Context,
     architecture: NameOrFile,
     task_name: TaskName,
-    trials: Annotated[int, typer.Option(help="How many settings to try.")] = 100,
+    trials: Annotated[
+        int | None, typer.Option(help="How many settings to try.", show_default="100, or all of a smaller grid")
+    ] = None,
     space: Annotated[
         str | None,
         typer.Option(metavar="NAME|FILE", help="What is tuned: collins, zhang, or a file.", show_default="collins"),

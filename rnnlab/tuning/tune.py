@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ from rnnlab.tuning.arms import Arm, require_data
 from rnnlab.tuning.distinct import key as point_key
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.lots import GRACE
+from rnnlab.tuning.plain_samplers import GridSampler
+from rnnlab.tuning.samplers import sampler as make_sampler
 from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.spaces import NamedSpace, cells_of, named_space
 from rnnlab.tuning.store import DEFAULT, Store
 from rnnlab.tuning.trials import Trial, Trials
 from rnnlab.tuning.worker import Work, work
+
+USUAL_TRIALS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +74,7 @@ def tune(
     task: AbstractTask,
     space: SearchSpace | NamedSpace | str | None = None,
     *,
-    trials: int = 100,
+    trials: int | None = None,
     sampler: str = "gp",
     sampler_options: Mapping[str, Any] | None = None,
     hyperparameters: Hyperparameters | None = None,
@@ -97,7 +102,7 @@ def tune(
         task: what it is trained on; its watched score on validation decides.
         space: what is tuned: a space; or one of a paper's, whose fixed values come with it (`named_space`), or just its
             name; left out, Collins et al.'s.
-        trials: how many points to try.
+        trials: how many points to try; left out, 100, or all of a grid that has fewer.
         sampler, sampler_options: what suggests them: `gp`, `random`, `grid` or `tpe`, and its own options.
         hyperparameters: all those that are not tuned.
         store: a SQLite file, or the URL of a PostgreSQL database.
@@ -133,7 +138,7 @@ def tune(
         architecture=architecture,
         task=task,
         space=tuned,
-        num_trials=trials,
+        num_trials=_num_trials(tuned, sampler, sampler_options or {}) if trials is None else trials,
         hyperparameters=base,
         sampler=sampler,
         sampler_options=sampler_options or {},
@@ -178,6 +183,13 @@ def _tuning(store: Store, name: str, arm: Arm) -> Tuning:
     trials = Trials(store, name, arm).all()
     is_complete = sum(trial.has_ended for trial in trials) >= arm.num_trials
     return Tuning(name=name, store=store.place, arm=arm, trials=trials, is_complete=is_complete)
+
+
+def _num_trials(space: SearchSpace, sampler: str, options: Mapping[str, Any]) -> int:
+    chosen = make_sampler(sampler, **options)
+    if isinstance(chosen, GridSampler):
+        return sum(1 for _ in islice(space.grid(chosen.num_per_dimension), USUAL_TRIALS))
+    return USUAL_TRIALS
 
 
 def best_trial(trials: Sequence[Trial], *, is_maximised: bool) -> Trial | None:

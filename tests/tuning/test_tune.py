@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from rnnlab import Hyperparameters, TuningError, architecture
+from rnnlab.tuning.dimensions import Integer
 from rnnlab.tuning.events import LotHandedBack, TrialEnded, TuningEvent
+from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.spaces import collins_space, named_space
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Trial
-from rnnlab.tuning.tune import Tuning, best_trial, load_tuning, tune
+from rnnlab.tuning.tune import Tuning, _num_trials, best_trial, load_tuning, tune
 from tests.patience import PATIENCE
 from tests.tuning.small_studies import STUDY, adding, arm, assert_same_trials, small_space
 
@@ -125,6 +127,12 @@ def test_members_of_a_population_may_have_different_numbers_of_steps(place: Path
     assert len({trial.num_steps for trial in finished}) > 2
     assert all(trial.num_steps == trial.point["num_steps"] for trial in finished)
     assert {trial.hyperparameters.initialisation.square for trial in tuning.trials} == {"identity"}
+
+
+def test_a_grid_that_is_small_needs_no_number_of_trials(place: Path) -> None:
+    assert len(tuned(place, "zhang", trials=None, sampler="grid").trials) == 4
+    wide = SearchSpace([Integer("truncation", 1, 1000)])
+    assert _num_trials(wide, "grid", {"num_per_dimension": 1000}) == _num_trials(wide, "random", {}) == 100
 
 
 def test_zhangs_grid_by_name(place: Path) -> None:
