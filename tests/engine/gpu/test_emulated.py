@@ -119,7 +119,7 @@ def test_resident_nodes_agree(choose_shape: ChooseShape, name: str, precision: s
     check(network, precision, batch_size=19)
 
 
-@settings(max_examples=15, suppress_health_check=MANY_ARE_NOT_RESIDENT)
+@settings(max_examples=10, suppress_health_check=MANY_ARE_NOT_RESIDENT)
 @given(architectures(smooth=True), st.integers(1, 7), st.sampled_from([None, 1, 3]), precisions, st.integers(0, 999))
 def test_random_networks_agree(
     network: Architecture, num_steps: int, population: int | None, precision: str, seed: int
