@@ -253,8 +253,7 @@ def _num_trials(owner: Product, space: SearchSpace, share: int | None) -> int:
     if owner.trials is not None:
         return owner.trials
     if isinstance(chosen, GridSampler):
-        num_points = sum(1 for _ in space.grid(chosen.num_per_dimension))
-        return num_points if share is None else min(share, num_points)
+        return chosen.num_points(space, share)
     if share is None:
         raise TuningError("give trials, how many each arm has, or a budget for all arms")
     return share

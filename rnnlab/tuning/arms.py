@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,7 @@ class Arm:
     def _check_grid(self, chosen: AbstractSampler) -> None:
         """Refuse more trials than a grid has points."""
         if isinstance(chosen, GridSampler):
-            num_points = sum(1 for _ in islice(self.space.grid(chosen.num_per_dimension), self.num_trials))
+            num_points = chosen.num_points(self.space, self.num_trials)
             if num_points < self.num_trials:
                 raise TuningError(
                     f"arm {self.name}: the grid has {num_points} points, not {self.num_trials}: ask for as many trials"

@@ -35,6 +35,10 @@ class GridSampler(AbstractSampler):
 
     num_per_dimension: int | Mapping[str, int] = 3
 
+    def num_points(self, space: SearchSpace, most: int | None = None) -> int:
+        """How many points the grid has; counted no further than `most`, for it may have millions."""
+        return sum(1 for _ in islice(space.grid(self.num_per_dimension), most))
+
     def suggest(
         self, space: SearchSpace, observations: Sequence[Observation], count: int, *, generator: np.random.Generator
     ) -> tuple[Point, ...]:
@@ -48,7 +52,7 @@ class GridSampler(AbstractSampler):
         untried = (point for point in space.grid(self.num_per_dimension) if key(point) not in seen)
         if found := tuple(islice(untried, count)):
             return found
-        num_points = sum(1 for _ in space.grid(self.num_per_dimension))
         raise TuningError(
-            f"all {num_points} points of the grid have been tried; a finer one has a larger num_per_dimension"
+            f"all {self.num_points(space)} points of the grid have been tried; "
+            "a finer one has a larger num_per_dimension"
         )

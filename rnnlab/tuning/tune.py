@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +187,7 @@ def _tuning(store: Store, name: str, arm: Arm) -> Tuning:
 def _num_trials(space: SearchSpace, sampler: str, options: Mapping[str, Any]) -> int:
     chosen = make_sampler(sampler, **options)
     if isinstance(chosen, GridSampler):
-        return sum(1 for _ in islice(space.grid(chosen.num_per_dimension), USUAL_TRIALS))
+        return chosen.num_points(space, USUAL_TRIALS)
     return USUAL_TRIALS
 
 
