@@ -1,6 +1,5 @@
 """The command line: parse, call one public function, print."""
 
-import importlib.metadata
 import io
 import json
 import sys
@@ -23,6 +22,7 @@ from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
 from rnnlab.graph.directions import one_direction
 from rnnlab.graph.measures import Measures, measure
 from rnnlab.tasks.registry import TASKS, task, task_from_words
+from rnnlab.version import VERSION
 
 if TYPE_CHECKING:
     from rnnlab.bench.processes import Benchmark
@@ -68,7 +68,7 @@ def version_option(
 ) -> None:
     """A laboratory for recurrent neural networks."""
     if version:
-        print(f"rnnlab {importlib.metadata.version('rnnlab')}")
+        print(f"rnnlab {VERSION}")
 
 
 @app.command("list")

@@ -13,7 +13,6 @@ Any number of workers may work on a study, in processes or machines of their own
 what is in the store.
 """
 
-import importlib.metadata
 import itertools
 import os
 import platform
@@ -64,6 +63,7 @@ from rnnlab.tuning.scoring import training_scores
 from rnnlab.tuning.sittings import Sitting, add_sitting
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
+from rnnlab.version import VERSION
 
 LEAST_STEPS = 100  # between two checkpoints, where nobody says otherwise
 BEATS = 6  # in that time: some may be late, where the store is busy
@@ -390,7 +390,7 @@ class Worker:
             "device": self._device_name,
             "precision": arm.precision,
             "seed": arm.seed,
-            "rnnlab": importlib.metadata.version("rnnlab"),
+            "rnnlab": VERSION,
             "torch": torch.__version__,
             "worker": self.name,
             "num_lost": lot.num_lost,

@@ -5,6 +5,7 @@ The CPU path is imported only where it is used: a machine with a GPU need not ha
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -95,7 +96,10 @@ def compare_ways(case: Case, ways: Mapping[Way, Tolerance]) -> None:
     for way, tolerance in ways.items():
         with poisoned_memory():
             found = run_on_cpu_path(case, way) if way.path == "cpu" else run(case, way)
-        check_equal(found, wanted, tolerance, str(way))
+        try:
+            check_equal(found, wanted, tolerance, str(way))
+        except DifferenceError:  # or a sum that happens to cancel: its terms have errors of their own size, not of its
+            check_equal(found, wanted, tolerance, str(way), usual_sizes(case))
 
 
 def make_case(
@@ -229,8 +233,24 @@ def random_loss(values: Sequence[Tensor], seed: int) -> Tensor:
     return torch.stack([(value * weight).sum() for value, weight in zip(values, weights, strict=True)]).sum()
 
 
-def check_equal(found: Results, wanted: Results, tolerance: Tolerance, where: str) -> None:
-    """Raise for the first result that differs by more than the tolerance, is not finite, or has another shape."""
+def usual_sizes(case: Case) -> Mapping[str, float]:
+    """The largest number of each result under some other losses: few of them make the same gradient cancel."""
+    others = [run(case._replace(weights=case.weights + number), REFERENCE) for number in range(1, 5)]
+    return {name: max(each[name].abs().max().item() for each in others) for name, x in others[0].items() if x.numel()}
+
+
+def check_equal(
+    found: Results, wanted: Results, tolerance: Tolerance, where: str, sizes: Mapping[str, float] = MappingProxyType({})
+) -> None:
+    """Raise for the first result that differs by more than the tolerance, is not finite, or has another shape.
+
+    Args:
+        found: what a fast path gave.
+        wanted: what the reference gave.
+        tolerance: relative to the largest number of each result.
+        where: for the error.
+        sizes: largest numbers that count where they are larger than those of `wanted`.
+    """
     if found.keys() != wanted.keys():
         raise DifferenceError(f"{where}: {sorted(found.keys() ^ wanted.keys())} are in one of the two only")
     for name, value in found.items():
@@ -240,7 +260,8 @@ def check_equal(found: Results, wanted: Results, tolerance: Tolerance, where: st
             continue
         expected = wanted[name].double()
         error = (value.double() - expected).abs().max().item()
-        allowed = tolerance.absolute + tolerance.relative * expected.abs().max().item()
+        size = max(expected.abs().max().item(), sizes.get(name, 0.0))
+        allowed = tolerance.absolute + tolerance.relative * size
         if not error <= allowed:  # NaN is not
             raise DifferenceError(f"{where}, {name}: off by {error:.3g}, allowed is {allowed:.3g} ({tolerance.reason})")
 

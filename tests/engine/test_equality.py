@@ -11,9 +11,12 @@ from rnnlab import CELLS, Architecture, ArchitectureError, EdgeSpec, NodeSpec, a
 from rnnlab.engine.model import Model
 from rnnlab.engine.native import runtime
 from tests.engine.comparison import (
+    REFERENCE,
     TOLERANCES,
     Case,
+    DifferenceError,
     Results,
+    Tolerance,
     Way,
     build,
     check_equal,
@@ -22,6 +25,8 @@ from tests.engine.comparison import (
     parameter,
     poisoned_memory,
     random_loss,
+    run,
+    usual_sizes,
 )
 from tests.engine.networks import MIXED, catalogue, lagging_cell, numbers_in_turn, own_cell
 from tests.engine.strategies import architectures
@@ -264,3 +269,18 @@ def test_identity_edge_from_tokens_is_refused() -> None:
         two_phases(
             edge("a0", "a0", 2), edge("x0", "a0", 0, transform="identity"), encoding="tokens", a0={"cell": "tanh"}
         )
+
+
+def test_sum_that_cancels_is_judged_by_what_it_usually_is() -> None:
+    case = make_case(architecture("sh", "tanh", **SIZES, units=1), num_steps=5)
+    cases = [case._replace(weights=seed) for seed in range(50)]
+    name = "gradient of h bias"
+    cancelled = min(cases, key=lambda each: run(each, REFERENCE)[name].abs().item())
+    wanted, sizes = run(cancelled, REFERENCE), usual_sizes(cancelled)
+    assert wanted[name].abs().item() < 0.1 * sizes[name]
+    tolerance = Tolerance(0.1, 0.0, "a test")
+    almost, wrong = ({**wanted, name: wanted[name] + error * sizes[name]} for error in (0.09, 0.11))
+    check_equal(almost, wanted, tolerance, "almost", sizes)
+    for found, known in ((almost, {}), (wrong, sizes)):
+        with pytest.raises(DifferenceError, match="h bias"):
+            check_equal(found, wanted, tolerance, "wrong", known)
