@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rnnlab.engine.gpu.choice import Choice
     from rnnlab.engine.pool import Pool
 
-PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "reference")
+PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "gpu-cudnn", "reference")
 PRECISIONS = ("float32", "tf32", "bf16")
 
 
@@ -50,7 +50,8 @@ class Model(nn.Module):
         initialisation: how the numbers start, for all or one for each member.
         nonlinearity: `tanh` or `relu` for each member, in place of what the cells say.
         path: `auto`, or the name of a path that must run: `cpu`, `reference`, or `gpu` with kernels that suit the
-            sizes; `gpu-population` runs each member's network in one program, `gpu-spread` a network in many at once.
+            sizes; `gpu-population` runs each member's network in one program, `gpu-spread` a network in many at once,
+            `gpu-cudnn` has cuDNN run a stack of torch's own layers, in bf16.
         precision: how the gpu path multiplies: `float32`, `tf32` or `bf16`. Parameters, what is carried from step to
             step and sums are float32 in all of them; other paths compute in the dtype of the parameters.
     """
@@ -142,9 +143,14 @@ class Model(nn.Module):
         found = _read_outs(self.architecture) if only_last and path == "gpu" else None
         if path == "gpu":
             from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
+            from rnnlab.engine.gpu.cudnn import CudnnNetwork, run_cudnn
 
-            chosen = self._chosen_kernels(next(iter(inputs.values())).shape[1], has_outputs=found is None)
-            outputs, new_state = run_gpu(chosen.program, parameters, inputs, state, keep_all=keep_all)
+            batch, has_outputs = next(iter(inputs.values())).shape[1], found is None
+            program = self._chosen_kernels(batch, has_outputs=has_outputs, keep_all=keep_all).program
+            if isinstance(program, CudnnNetwork):
+                outputs, new_state = run_cudnn(program, parameters, inputs, state, has_outputs=has_outputs)
+            else:
+                outputs, new_state = run_gpu(program, parameters, inputs, state, keep_all=keep_all)
         elif path == "cpu":
             from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
 
@@ -309,14 +315,12 @@ class Model(nn.Module):
     def _chosen_path(self) -> str:
         return self._path_and_reason()[0]
 
-    def _chosen_kernels(self, batch: int, *, has_outputs: bool = True) -> "Choice":
+    def _chosen_kernels(self, batch: int, **options: bool) -> "Choice":
         from rnnlab.engine.gpu.choice import choose
 
         kernels = self.path.removeprefix("gpu-") if self.path.startswith("gpu-") else "auto"
         sizes, device = (self.population or 1, batch), next(iter(self.arrays.values())).device
-        return choose(
-            self.architecture, self.nonlinearity, self.precision, kernels, sizes, device, has_outputs=has_outputs
-        )
+        return choose(self.architecture, self.nonlinearity, self.precision, kernels, sizes, device, **options)
 
     def _path_and_reason(self) -> tuple[str, str]:
         some = next(iter(self.arrays.values()))

@@ -11,10 +11,10 @@ from rnnlab.engine.plan import Plan
 
 
 class ReadOut(NamedTuple):
-    """How an output follows from the state: a sum of products with parts of it, and a bias."""
+    """How an output follows from the state: a sum of parts of it, or of products with them, and a bias."""
 
     name: str
-    terms: tuple[tuple[Part, str], ...]  # a part of the state, and the matrix that multiplies it
+    terms: tuple[tuple[Part, str | None], ...]  # a part of the state, and the matrix that multiplies it, if any does
     bias: str
 
 
@@ -29,13 +29,14 @@ def read_outs(plan: Plan) -> tuple[ReadOut, ...] | None:
         return None
     found: list[ReadOut] = []
     for node in outputs:
-        terms: list[tuple[Part, str]] = []
+        terms: list[tuple[Part, str | None]] = []
         for edge in architecture.incoming(node.key):
             part = (edge.source[0], edge.port or "")
             is_hidden = architecture.by_key[edge.source].kind == "hidden"
-            if edge.transform != "dense" or edge.delay or not is_hidden or not plan.histories.get(part):
+            if edge.delay or not is_hidden or not plan.histories.get(part):
                 return None
-            terms.append((part, edge.weights or architecture.edge_label(edge)))
+            matrix = edge.weights or architecture.edge_label(edge) if edge.transform == "dense" else None
+            terms.append((part, matrix))
         found.append(ReadOut(node.name, tuple(terms), node.bias or f"{architecture.label(node.key)} bias"))
     return tuple(found)
 
@@ -48,7 +49,8 @@ def last_outputs(
     for name, terms, bias in found:
         total = parameters[bias][:, None]
         for part, matrix in terms:
-            total = torch.baddbmm(total, state[part][:, :, -1], parameters[matrix])
+            last = state[part][:, :, -1]
+            total = total + last if matrix is None else torch.baddbmm(total, last, parameters[matrix])
         size = next(iter(state.values())).shape[:2]
         outputs[name] = total.expand(*size, -1)[:, :, None]
     return outputs

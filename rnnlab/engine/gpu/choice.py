@@ -1,11 +1,13 @@
-"""Which kernels run a model on the GPU: programs or clusters for each member, or kernels spread over all of it."""
+"""What runs a model on the GPU: programs or clusters for each member, kernels spread over all of it, or cuDNN."""
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 
 from rnnlab.architecture.architecture import Architecture
+from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.layout import SMALLEST, padded
 from rnnlab.engine.gpu.program import GpuProgram, is_interpreted
@@ -25,9 +27,9 @@ _FURTHER, _READ, _SPREAD = 0.8, 2.7, 1.25
 
 
 class Choice(NamedTuple):
-    """The program that runs, and why."""
+    """What runs, and why."""
 
-    program: GpuProgram
+    program: GpuProgram | CudnnNetwork
     reason: str
 
 
@@ -40,6 +42,7 @@ def choose(
     device: torch.device,
     *,
     has_outputs: bool = True,
+    keep_all: bool = False,
 ) -> Choice:
     """The program for so many members and sequences.
 
@@ -47,29 +50,61 @@ def choose(
         architecture: what runs.
         nonlinearity: of the members, where they have their own.
         precision: of products.
-        kernels: `auto`, `population` or `spread`.
+        kernels: `auto`, `population`, `spread` or `cudnn`.
         sizes: members and sequences.
         device: where.
         has_outputs: whether outputs are computed, or states only.
+        keep_all: whether states of all steps are asked for.
 
     Raises:
-        ModelError: a network was to be spread that cannot be.
+        ModelError: a network was to be spread that cannot be, or to be run by cuDNN that it does not have.
     """
+    layers = cudnn_layers(architecture, nonlinearity, precision, sizes, keep_all=keep_all)
+    if kernels == "cudnn":
+        if isinstance(layers, str):
+            raise ModelError(layers)
+        return Choice(layers, "cuDNN, asked for")
     population = gpu_program(architecture, nonlinearity, precision, is_spread=False, has_outputs=has_outputs)
     own = described(population, sizes, processors(device))
     if kernels == "population":
         return Choice(population, f"{own}, asked for")
     spread = gpu_program(architecture, nonlinearity, precision, is_spread=True, has_outputs=has_outputs)
     found = spread_reason(spread, sizes, device)
-    if kernels == "spread" and isinstance(found, str):
-        raise ModelError(f"the network cannot be spread over the GPU: {found}")
+    if kernels == "spread":
+        if isinstance(found, str):
+            raise ModelError(f"the network cannot be spread over the GPU: {found}")
+        return Choice(spread, str(found))
+    alone = microseconds_alone(population, sizes, processors(device))
     if isinstance(found, str):
-        return Choice(population, f"{own}: {found}")
-    alone, together = microseconds_alone(population, sizes, processors(device)), _SPREAD * found.microseconds
-    if kernels == "auto" and alone is not None and alone <= together:
+        ours, microseconds = Choice(population, f"{own}: {found}"), alone or math.inf
+    elif alone is not None and alone <= (together := _SPREAD * found.microseconds):
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
-        return Choice(population, f"{own}: {reason}")
-    return Choice(spread, str(found))
+        ours, microseconds = Choice(population, f"{own}: {reason}"), alone
+    else:
+        ours, microseconds = Choice(spread, str(found)), found.microseconds
+    if isinstance(layers, CudnnNetwork) and device.type == "cuda" and torch.backends.cudnn.is_available():
+        by_cudnn = layers.microseconds(sizes[1])
+        if by_cudnn < microseconds:
+            return Choice(layers, f"cuDNN: about {by_cudnn:.1f} us a step and back; otherwise {ours.reason}")
+    return ours
+
+
+def cudnn_layers(
+    architecture: Architecture,
+    nonlinearity: tuple[str, ...] | None,
+    precision: str,
+    sizes: tuple[int, int],
+    *,
+    keep_all: bool,
+) -> CudnnNetwork | str:
+    """The network as cuDNN has it, or why it cannot run it."""
+    if precision != "bf16":
+        return "cuDNN runs with precision='bf16' only: whether it may use tf32 is a setting of the whole process"
+    if sizes[0] > 1:
+        return "cuDNN runs one network, and this is a population"
+    if keep_all:
+        return "cuDNN has no cell states but the last: leave out lengths"
+    return cudnn_network(architecture, nonlinearity)
 
 
 def described(program: GpuProgram, sizes: tuple[int, int], processors: int) -> str:

@@ -7,10 +7,12 @@ from typing import Any
 import torch
 
 from rnnlab import Architecture
+from rnnlab.engine.gpu.resident import Shape
 from tests.engine.comparison import Case, Tolerance, Way, compare_ways, make_case
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 BreakKernels = Callable[[str, str], list[str]]  # the fixture `break_kernels`
+ChooseShape = Callable[[int], list[Shape]]  # the fixture `choose_shape`
 DEVICE = "cpu" if IS_INTERPRETED else "cuda"
 
 TOLERANCES: Mapping[str, Tolerance] = {

@@ -1,12 +1,13 @@
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rnnlab.engine.gpu import program
+from rnnlab.engine.gpu import launch, program
 from rnnlab.engine.gpu.choice import gpu_program
-from tests.engine.gpu.checks import IS_INTERPRETED, BreakKernels
+from rnnlab.engine.gpu.resident import Shape
+from tests.engine.gpu.checks import IS_INTERPRETED, BreakKernels, ChooseShape
 
 
 @pytest.fixture(autouse=IS_INTERPRETED, scope="session")
@@ -34,6 +35,24 @@ def new_programs() -> Generator[None]:
     gpu_program.cache_clear()
     yield
     gpu_program.cache_clear()
+
+
+@pytest.fixture
+def choose_shape(monkeypatch: pytest.MonkeyPatch) -> ChooseShape:
+    """A function that says how many programs share a node; it returns a list of the shapes that were then used."""
+
+    def choose(num_programs: int) -> list[Shape]:
+        used: list[Shape] = []
+
+        def best_shape(shapes: Sequence[Shape], *_: object) -> Shape:
+            found = [shape for shape in shapes if shape.num_programs == num_programs] or shapes
+            used.append(found[-1])
+            return used[-1]
+
+        monkeypatch.setattr(launch, "best_shape", best_shape)
+        return used
+
+    return choose
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Kernels in CUDA C++ compute what the reference does, on the CPU: `emulator` runs them where there is no GPU."""
 
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
 import pytest
@@ -14,7 +14,7 @@ from rnnlab.engine.gpu import arrays, choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program, spread_reason
 from rnnlab.engine.gpu.resident import Resident, Shape
 from tests.engine.comparison import DifferenceError
-from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
+from tests.engine.gpu.checks import TOLERANCES, BreakKernels, ChooseShape, compare
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
 from tests.engine.networks import (
     both_directions,
@@ -45,7 +45,6 @@ SPREAD = ("sh:gru", "td:lstm", "skip-3:lstm-edges", "mongia-d:tanh", "special-4:
 PROCESSORS = 8
 MANY_ARE_NOT_RESIDENT = [HealthCheck.filter_too_much]
 precisions = st.sampled_from(sorted(TOLERANCES))
-ChooseShape = Callable[[int], list[Shape]]
 
 
 @pytest.fixture(autouse=True)
@@ -61,24 +60,6 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     gpu_program.cache_clear()
     yield
     gpu_program.cache_clear()
-
-
-@pytest.fixture
-def choose_shape(monkeypatch: pytest.MonkeyPatch) -> ChooseShape:
-    """A function that says how many programs share a node; it returns a list of the shapes that were then used."""
-
-    def choose(num_programs: int) -> list[Shape]:
-        used: list[Shape] = []
-
-        def best_shape(shapes: Sequence[Shape], *_: object) -> Shape:
-            found = [shape for shape in shapes if shape.num_programs == num_programs] or shapes
-            used.append(found[-1])
-            return used[-1]
-
-        monkeypatch.setattr(launch, "best_shape", best_shape)
-        return used
-
-    return choose
 
 
 def are_resident(network: Architecture, precision: str = "float32") -> bool:

@@ -1,8 +1,10 @@
 """Which path and which kernels run and why, as far as it shows without a GPU."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ import torch
 from rnnlab import Architecture, EdgeSpec, ModelError, NodeSpec, architecture
 from rnnlab.engine.gpu import choice, program
 from rnnlab.engine.gpu.choice import Choice, choose
+from rnnlab.engine.gpu.cudnn import CudnnNetwork
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.model import Model
@@ -79,6 +82,25 @@ def test_kernels_asked_for_are_taken(choose_on_h200: Chosen) -> None:
     assert not population.program.is_spread
     assert population.reason == "a program for each member, asked for"
     assert choose_on_h200(LARGE, "spread", 1, 64).program.is_spread
+
+
+def test_cudnn_runs_what_is_too_wide_for_our_kernels(choose_on_h200: Chosen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what cuDNN has; with 1024 units ours were faster (benchmarks/results/gpu-h200.json)."""
+
+    def is_by_cudnn(name: str, units: int, **options: Any) -> bool:
+        network = architecture(name, input_size=27, output_size=10, units=units)
+        return isinstance(choose_on_h200(network, "auto", 1, 64, **options).program, CudnnNetwork)
+
+    assert not is_by_cudnn("sh:lstm", 2048)
+    monkeypatch.setattr(torch.backends.cudnn, "is_available", lambda: True)
+    assert is_by_cudnn("sh:lstm", 2048)
+    assert is_by_cudnn("sh:gru-cudnn", 2048)
+    assert not is_by_cudnn("sh:lstm", 1024)
+    assert not is_by_cudnn("sh:tanh", 2048)
+    assert not is_by_cudnn("sh:lstm", 2048, precision="tf32")
+    assert not is_by_cudnn("td:lstm", 1024)
+    reason = choose_on_h200(architecture("sh:lstm", input_size=27, output_size=10, units=2048), "auto", 1, 64).reason
+    assert re.match(r"cuDNN: about [\d.]+ us a step and back; otherwise spread over multiprocessors", reason)
 
 
 def test_one_large_network_is_spread_and_a_population_is_not(choose_on_h200: Chosen) -> None:
