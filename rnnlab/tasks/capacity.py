@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
-from rnnlab.tasks.constants import constants
 from rnnlab.tasks.example import Example, Grid, first_sequence
 from rnnlab.tasks.generated import Choices
 from rnnlab.tasks.losses import binary_cross_entropy, last_step, mean, totals
@@ -134,10 +133,7 @@ class Capacity(AbstractMemorisedTask):
     def encode(self, samples: Choices, rows: Tensor, is_inside: Tensor) -> Batch:
         """The vectors over time, the labels, and weights of 0 where a member has no such sample."""
         vectors, labels = samples
-        once = self.input_once
-        if isinstance(once, tuple):
-            once = constants(once, torch.bool, vectors.device)
-        inputs = present(vectors.to(torch.float32), self.length, once=once)
+        inputs = present(vectors, self.length, once=self.input_once)
         return Batch(inputs=inputs, targets=labels.to(torch.float32), weights=is_inside)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
