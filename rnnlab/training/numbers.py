@@ -39,6 +39,11 @@ class Layout:
             for part, array in zip(numbers.split(self.sizes, dim=1), arrays, strict=True):
                 array.copy_(part.unflatten(1, array.shape[1:]))
 
+    def lend(self, numbers: Tensor, arrays: Sequence[Tensor]) -> None:
+        """Let arrays [P, ...] be views of a matrix [P, N]: nothing is copied, and what changes there changes here."""
+        for part, array in zip(numbers.split(self.sizes, dim=1), arrays, strict=True):
+            array.data = part.detach().unflatten(1, array.shape[1:])
+
     def is_matrix(self, device: torch.device | str) -> Tensor:
         """Which numbers belong to matrices, [N]."""
         flags = [torch.full((spec.size,), len(spec.shape) == 2) for spec in self.specs]

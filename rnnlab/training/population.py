@@ -160,7 +160,7 @@ class Population:
 
     def evaluate(self) -> None:
         """Go through the validation set; keep the best numbers, lower learning rates, end who does not improve."""
-        self._layout.spread(self._state.numbers, arrays_of(self._model))
+        self._layout.lend(self._state.numbers, arrays_of(self._model))
         scores = evaluate(self._model, self._feed.task, "validation", self._batch_size)
         losses = (self._state.loss_sum / self._state.loss_count).tolist()
         rates = self._schedule.rates(self._state.step, self._state.plateau).tolist()

@@ -69,7 +69,7 @@ class TrainingStep:
         """The loss of each member, [P], and the gradients with respect to the numbers that the networks run with."""
         numbers = self.state.numbers if noise is None else self.state.numbers + noise
         arrays = arrays_of(self.model)
-        self.layout.spread(numbers if share is None else numbers * share, arrays)
+        self.layout.lend(numbers if share is None else numbers * share, arrays)
         outputs = self._outputs(batch)
         losses = self.task.loss(outputs, batch)
         # a member's loss depends on its own arrays alone, so the gradients of the sum are those of each

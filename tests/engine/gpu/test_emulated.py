@@ -13,6 +13,7 @@ from rnnlab import CELLS, Architecture, Cell, EdgeSpec, Model, ModelError, NodeS
 from rnnlab.engine.gpu import arrays, choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program, spread_reason
 from rnnlab.engine.gpu.resident import Resident, Shape
+from rnnlab.training.numbers import Layout, arrays_of
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, ChooseShape, compare
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
@@ -344,3 +345,25 @@ def test_parameters_may_be_cut_from_a_larger_tensor(monkeypatch: pytest.MonkeyPa
     y.sum().backward()
     assert given
     assert not [pointer for pointer in given if pointer % 16]
+
+
+@pytest.mark.parametrize("path", ["gpu-population", "gpu-spread"])
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("units", [13, 16])  # padded, or as it is
+def test_numbers_may_be_views_of_one_matrix(path: str, precision: str, units: int) -> None:
+    """As training lends them: rows of members that lie far apart, at any address."""
+    network = architecture("td:lstm", **SIZES, units=units)
+    own, lent = (
+        Model(network, generator=torch.Generator().manual_seed(0), population=2, path=path, precision=precision)
+        for _ in range(2)
+    )
+    layout = Layout(network)
+    layout.lend(layout.gather([array.detach() for array in arrays_of(own)]), arrays_of(lent))
+    assert not all(array.is_contiguous() for array in arrays_of(lent))
+    x = torch.randn(2, 4, 5, 3, generator=torch.Generator().manual_seed(1))
+    found = []
+    for model in (own, lent):
+        y, _ = model(x)
+        y.square().sum().backward()
+        found.append([y, *(array.grad for array in arrays_of(model))])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
