@@ -33,7 +33,10 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
     "tokens with a width": (with_input(torch.zeros(2, 5, 3).long(), encoding="tokens"), r"must be \[B, T\]"),
     "unknown input": (with_input({"u": torch.zeros(2, 5, 3)}), "has the inputs x, got u"),
     "missing input": (with_input({}), "has the inputs x"),
-    "unknown path": (lambda: make(path="tpu"), "path is one of auto, cpu, gpu, gpu-population, gpu-spread, reference"),
+    "unknown path": (
+        lambda: make(path="tpu"),
+        "path is one of auto, cpu, gpu, gpu-population, gpu-spread, gpu-cudnn, reference",
+    ),
     "no members": (lambda: make(population=0), "at least 1 member"),
     "too few nonlinearities": (
         lambda: make(population=3, nonlinearity=("tanh", "relu")),
