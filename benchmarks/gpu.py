@@ -141,11 +141,9 @@ def first_calls(parts: Iterable[str], table: Table) -> dict[gpu_models.Case, flo
     return found
 
 
-def run_populations(
-    table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float], jax_script: Script
-) -> None:
+def run_populations(table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float]) -> None:
     """Every population."""
-    found = jax_script.rows(min(JAX_SECONDS, table.seconds_left))
+    found = Script("gpu_jax.py", "populations").rows(min(JAX_SECONDS, table.seconds_left))
     _tell_failures("jax", found)
     jax = {(row["network"], row["units"], row["members"], row["precision"]): row for row in found if "network" in row}
     for population in gpu_sizes.POPULATIONS:
@@ -163,9 +161,9 @@ def run_errors(table: Table, process: CaseProcess) -> None:
             table.add("errors", outcome.result or [named | {"failed": outcome.failure}], gpu_errors.show)
 
 
-def run_single(table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float], jax_script: Script) -> None:
+def run_single(table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float]) -> None:
     """Every race against cuDNN, loops by hand and JAX."""
-    found = jax_script.rows(min(JAX_SECONDS, table.seconds_left))
+    found = Script("gpu_jax.py", "single").rows(min(JAX_SECONDS, table.seconds_left))
     _tell_failures("jax", found)
     others = {row["network"]: gpu_single.as_peer(row) for row in found if "network" in row}
     run_races(gpu_single.races(), others, table, process, compiled)
@@ -249,11 +247,8 @@ def run_parts(parts: list[str], table: Table, process: CaseProcess) -> None:
     """The chosen parts, one after another."""
     process.end()  # checks share the GPU's memory among many processes
     flashrnn: dict[int, list[Script]] = {}
-    jax: dict[str, Script] = {}
     try:
-        if "checks" in parts:  # JAX compiles meanwhile; beside something that is timed it does not
-            for part in {"populations", "single"} & set(parts):
-                started(jax, part)
+        if "checks" in parts:
             table.time("checks", lambda: run_checks(table))
         if parts == ["checks"]:
             return
@@ -261,28 +256,19 @@ def run_parts(parts: list[str], table: Table, process: CaseProcess) -> None:
             compiled: dict[gpu_models.Case, float] = {}
             table.time("first calls", lambda: compiled.update(first_calls(parts, table)))
             if "populations" in parts:
-                table.time(
-                    "populations", lambda: run_populations(table, process, compiled, started(jax, "populations"))
-                )
+                table.time("populations", lambda: run_populations(table, process, compiled))
             if "flashrnn" in parts:  # its compilers would slow JAX's down, but not what is timed
                 flashrnn = start_flashrnn()
             if "errors" in parts:
                 table.time("errors", lambda: run_errors(table, process))
             if "single" in parts:
-                table.time("single", lambda: run_single(table, process, compiled, started(jax, "single")))
+                table.time("single", lambda: run_single(table, process, compiled))
             if "flashrnn" in parts:
                 table.time("flashrnn", lambda: run_flashrnn(table, process, compiled, flashrnn))
     finally:
         process.end()
-        for script in (*jax.values(), *(script for scripts in flashrnn.values() for script in scripts)):
+        for script in (script for scripts in flashrnn.values() for script in scripts):
             script.end()
-
-
-def started(jax: dict[str, Script], part: str) -> Script:
-    """JAX's process for a part, unless it runs already."""
-    if part not in jax:
-        jax[part] = Script("gpu_jax.py", part)
-    return jax[part]
 
 
 def start_flashrnn() -> dict[int, list[Script]]:

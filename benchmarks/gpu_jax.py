@@ -1,8 +1,7 @@
 """JAX's side, in a process of its own: `python benchmarks/gpu_jax.py populations` or `single` prints a row a case.
 
-It compiles at once, for minutes, and times once it is sent a line. A training step is jit of value_and_grad, for a
-population vmap over it. Before it is timed its gradients are compared with float64. Scans are tried
-as they are and with some steps unrolled; the faster one counts.
+A training step is jit of value_and_grad, for a population vmap over it. Before it is timed its gradients are compared
+with float64. Scans are tried as they are and with some steps unrolled; the faster one counts.
 """
 
 import json
@@ -34,7 +33,7 @@ PRECISIONS = {  # how numbers are held, and how float32 is multiplied
 UNROLLED = (1, 4)
 MOST_WRONG = 0.3  # as a norm: what is farther from float64 computes something else
 ROUNDS, ROUND_SECONDS = 5, 0.05
-COMPILE_SECONDS = 180.0  # for all cases together, beside the checks; JAX tunes each product, some for minutes
+COMPILE_SECONDS = 120.0  # for all cases together; JAX tunes each product, some for minutes
 
 
 class Case(NamedTuple):
@@ -169,14 +168,13 @@ def cases(part: str) -> list[Case]:
 
 
 def main(part: str) -> None:
-    """Compile all cases, several at a time, wait for a line, and time one after another those that are ready."""
+    """Compile all cases, several at a time, then time one after another those that are ready in time."""
     pool = ThreadPoolExecutor(8)
     wanted = cases(part)
     exact = [pool.submit(exact_step, case) for case in dict.fromkeys(exactly(case) for case in wanted)]
     by_unroll = {unroll: [pool.submit(compiled, case, unroll) for case in wanted] for unroll in UNROLLED}
     wait([*exact, *(each for begun in by_unroll.values() for each in begun)], timeout=COMPILE_SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
-    sys.stdin.readline()
     for place, case in enumerate(wanted):
         steps = {unroll: begun[place] for unroll, begun in by_unroll.items()}
         print(json.dumps(case._asdict() | measure(case, steps)), flush=True)

@@ -95,7 +95,8 @@ def kernels(arm: Arm, num_members: int) -> dict[str, Any]:
         lots.round()
         torch.cuda.synchronize()
     lots.close()
-    found = sorted(profiler.key_averages(), key=lambda event: -event.device_time_total)
+    events = [event for event in profiler.key_averages() if event.device_time_total > 0]  # not calls of the host
+    found = sorted(events, key=lambda event: -event.device_time_total)
     longest = {event.key[:90]: [event.count, event.device_time_total / 1e3] for event in found[:LONGEST]}
     total = sum(event.device_time_total for event in found) / 1e3
     return {"arm": arm.name, "kernels": sum(event.count for event in found), "kernel_ms": total, "longest": longest}

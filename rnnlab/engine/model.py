@@ -51,9 +51,10 @@ class Model(nn.Module):
         nonlinearity: `tanh` or `relu` for each member, in place of what the cells say.
         path: `auto`, or the name of a path that must run: `cpu`, `reference`, or `gpu` with kernels that suit the
             sizes; `gpu-population` runs each member's network in one program, `gpu-spread` a network in many at once,
-            `gpu-cudnn` has cuDNN run a stack of torch's own layers, in bf16.
+            `gpu-cudnn` has cuDNN run a stack of torch's own layers, in bf16, with states in bf16 too.
         precision: how the gpu path multiplies: `float32`, `tf32` or `bf16`. Parameters, what is carried from step to
-            step and sums are float32 in all of them; other paths compute in the dtype of the parameters.
+            step and sums are float32 in all of them, but for cuDNN's states; other paths compute in the dtype of the
+            parameters.
     """
 
     def __init__(

@@ -76,9 +76,10 @@ class AbstractMemorisedTask(AbstractTask):
         """
         key = (device, num_sequences)
         if key not in self.kept:
-            places, sizes = torch.arange(num_sequences, device=device), self._sizes(device)
+            places, sizes = torch.arange(num_sequences), self._sizes(torch.device("cpu"))
             fits = sizes <= num_sequences
-            self.kept[key] = (fits, torch.minimum(places, sizes - 1), (places < sizes) | ~fits)
+            found = (fits, torch.minimum(places, sizes - 1), (places < sizes) | ~fits)
+            self.kept[key] = tuple(each.to(device) for each in found)  # which waits: other streams may read them too
         return self.kept[key]
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:

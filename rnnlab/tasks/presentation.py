@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def present(vectors: Tensor, num_steps: int, *, once: bool | tuple[bool, ...]) -> Tensor:
-    """Vectors [..., B, N] as sequences [..., B, T, N] of float32.
+    """Vectors [..., B, N] as sequences [..., B, T, N]; integers become float32.
 
     Args:
         vectors: what to show.
@@ -18,7 +18,8 @@ def present(vectors: Tensor, num_steps: int, *, once: bool | tuple[bool, ...]) -
     [[[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]]]
     """
     if once is False:
-        return vectors.float()[..., None, :].expand(*vectors.shape[:-1], num_steps, vectors.shape[-1])
+        numbers = vectors if vectors.is_floating_point() else vectors.float()
+        return numbers[..., None, :].expand(*vectors.shape[:-1], num_steps, vectors.shape[-1])
     return vectors[..., None, :] * _shown(num_steps, once, vectors.device)
 
 

@@ -60,7 +60,9 @@ class Snapshot:
         parts = _without(tensors, _STATE)
         return cls(
             state=TrainingState.from_tensors(
-                {name: tensor.to(device) for name, tensor in parts.items()}, _carried(tensors, record, device)
+                # copied to addresses as torch gives them: on others its sums on a CPU may round differently
+                {name: tensor.to(device, copy=True) for name, tensor in parts.items()},
+                _carried(tensors, record, device),
             ),
             rows=record["rows"],
             standings=[Standing(**standing) for standing in record["standings"]],

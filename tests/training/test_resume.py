@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rnnlab import CheckpointError, Hyperparameters, Run, task, train
+from rnnlab import CheckpointError, Hyperparameters, Run, architecture, task, train
 from rnnlab.training.events import Event, Saved, Started
 from tests.training.small import adding, assert_same_run, mixed, network, quick
 from tests.training.streams import Letters
@@ -60,6 +60,17 @@ def test_early_stopping_and_plateaus_survive(tmp_path: Path) -> None:
     whole = train(network(problem), problem, members)
     assert any(member.outcome == "stopped early" for member in whole.members)
     assert_same_run(broken_run(members, tmp_path, 9), whole)
+
+
+@pytest.mark.parametrize("population", [1, 3])
+def test_single_sequences_on_the_reference_path_go_on_alike(tmp_path: Path, population: int) -> None:
+    """torch multiplies a matrix and a vector in another order where the matrix begins at another address."""
+    problem = adding()
+    net = architecture("st:lstm", input_size=2, output_size=1, units=16)
+    members = quick(num_steps=20, batch_size=1).with_seeds(population)
+    whole = train(net, problem, members, path="reference")
+    train(net, problem, members, path="reference", checkpoint=tmp_path, stop=StopAt(11))
+    assert_same_run(train(net, problem, members, path="reference", checkpoint=tmp_path, resume=True), whole)
 
 
 def test_finished_run_comes_back_from_its_checkpoint(tmp_path: Path) -> None:

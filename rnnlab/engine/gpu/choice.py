@@ -74,19 +74,17 @@ def choose(
         if isinstance(found, str):
             raise ModelError(f"the network cannot be spread over the GPU: {found}")
         return Choice(spread, str(found))
-    alone = microseconds_alone(population, sizes, processors(device))
     if isinstance(found, str):
-        ours, microseconds = Choice(population, f"{own}: {found}"), alone or math.inf
-    elif alone is not None and alone <= (together := _SPREAD * found.microseconds):
+        return Choice(population, f"{own}: {found}")
+    alone, together = microseconds_alone(population, sizes, processors(device)), _SPREAD * found.microseconds
+    if alone is not None and alone <= together:
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
-        ours, microseconds = Choice(population, f"{own}: {reason}"), alone
-    else:
-        ours, microseconds = Choice(spread, str(found)), found.microseconds
-    if isinstance(layers, CudnnNetwork) and device.type == "cuda" and torch.backends.cudnn.is_available():
-        by_cudnn = layers.microseconds(sizes[1])
-        if by_cudnn < microseconds:
-            return Choice(layers, f"cuDNN: about {by_cudnn:.1f} us a step and back; otherwise {ours.reason}")
-    return ours
+        return Choice(population, f"{own}: {reason}")
+    by_cudnn = layers.microseconds(sizes[1]) if isinstance(layers, CudnnNetwork) else math.inf
+    hint = ""
+    if by_cudnn < found.microseconds:  # it is not taken unasked: what is carried from step to step is float32
+        hint = f"; cuDNN would take about {by_cudnn:.1f}, with states in bf16 (path='gpu-cudnn')"
+    return Choice(spread, f"{found}{hint}")
 
 
 def cudnn_layers(

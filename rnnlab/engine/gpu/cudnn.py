@@ -1,4 +1,8 @@
-"""cuDNN runs networks that it has, torch's layers on top of one another, where they are too wide for our kernels."""
+"""cuDNN runs networks that it has, torch's layers on top of one another, where somebody asks for it.
+
+It is faster than our kernels where matrices do not fit on the chip. But in bf16 it keeps states between steps in bf16,
+where ours are float32, so that sums over many steps may stand still: it is never taken unasked.
+"""
 
 from collections.abc import Mapping
 from functools import lru_cache

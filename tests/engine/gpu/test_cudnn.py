@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from rnnlab import Model, ModelError, architecture, from_torch
+from rnnlab import Architecture, EdgeSpec, Model, ModelError, NodeSpec, architecture, from_torch
 from rnnlab.engine.gpu import choice, cudnn
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from tests.engine.comparison import DifferenceError
@@ -58,9 +58,32 @@ def test_gates_in_another_order_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         compare(architecture("sh", "lstm", **SIZES), **TO_CUDNN, precisions=["bf16"], num_steps=5)
 
 
+@pytest.mark.skipif(DEVICE == "cuda", reason="cuDNN uses tf32 for float32")
 @pytest.mark.parametrize("module", [nn.RNN(3, 5), nn.LSTM(3, 5, num_layers=2), nn.GRU(3, 5, num_layers=2)], ids=str)
-def test_modules_of_torch_are_networks_of_cudnn(module: Any) -> None:
-    assert isinstance(cudnn_network(from_torch(module).architecture, None), CudnnNetwork)
+def test_modules_of_torch_are_networks_of_cudnn(module: Any, in_float32: None) -> None:
+    """Their outputs are the states themselves."""
+    network = from_torch(module).architecture
+    assert isinstance(cudnn_network(network, None), CudnnNetwork)
+    compare(network, **TO_CUDNN, precisions=["float32"], num_steps=6, steps_before=2)
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="cuDNN uses tf32 for float32")
+def test_layers_that_branch_share_and_are_not_read(in_float32: None) -> None:
+    def layer(name: str, below: str, **shared: str) -> list[EdgeSpec]:
+        inner = shared.get("inner")
+        return [
+            EdgeSpec(source=(below, 0), target=(name, 0), delay=0),
+            EdgeSpec(source=(name, 0), target=(name, 0), delay=1, weights=inner),
+        ]
+
+    hidden: Any = {"kind": "hidden", "units": 4, "cell": "lstm"}
+    nodes = [NodeSpec(name="x", kind="input", units=3), NodeSpec(name="a", **hidden, bias="one")]
+    nodes += [NodeSpec(name="b", **hidden, bias="one"), NodeSpec(name="c", **hidden), NodeSpec(name="d", **hidden)]
+    nodes += [NodeSpec(name="y", kind="output", units=2), NodeSpec(name="z", kind="output", units=4)]
+    edges = layer("a", "x", inner="tied") + layer("b", "x", inner="tied") + layer("c", "a") + layer("d", "c")
+    edges += [EdgeSpec(source=(each, 0), target=("y", 0), delay=0) for each in ("a", "b")]
+    edges += [EdgeSpec(source=("c", 0), target=("z", 0), delay=0, transform="identity")]
+    compare(Architecture(nodes, edges), **TO_CUDNN, precisions=["float32"], num_steps=5, steps_before=1)
 
 
 def test_outputs_of_the_last_step_alone() -> None:
