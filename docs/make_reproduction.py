@@ -68,6 +68,8 @@ def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
     missing = ", ".join(f"`{name}`" for name in shipped_specs() if name not in found and _is_of_a_paper(name))
     yield ""
     yield f"{total:.0f} minutes in all. " + (f"Not run yet: {missing}." if missing else "")
+    yield ""
+    yield (RESULTS / "notes" / "dropped.md").read_text().strip()
 
 
 def _is_of_a_paper(name: str) -> bool:
