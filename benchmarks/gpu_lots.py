@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,9 +77,7 @@ class Lots:
 
 def timed(arms: Sequence[Arm], num_members: int) -> dict[str, Any]:
     """Milliseconds of some lots side by side."""
-    with ExitStack() as stack:
-        lots = Lots(arms, num_members)
-        stack.callback(lots.close)
+    with closing(Lots(arms, num_members)) as lots:
         spent = lots.milliseconds(ROUNDS, is_awaited=True)
         host = lots.milliseconds(HOST_ROUNDS, is_awaited=False)
     names = [arm.name for arm in arms]
@@ -90,11 +88,9 @@ def kernels(arm: Arm, num_members: int) -> dict[str, Any]:
     """Kernels of a step of one lot, and the milliseconds of all and of the longest."""
     from torch.profiler import ProfilerActivity, profile
 
-    lots = Lots([arm], num_members)
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+    with closing(Lots([arm], num_members)) as lots, profile(activities=[ProfilerActivity.CUDA]) as profiler:
         lots.round()
         torch.cuda.synchronize()
-    lots.close()
     events = [event for event in profiler.key_averages() if event.device_time_total > 0]  # not calls of the host
     found = sorted(events, key=lambda event: -event.device_time_total)
     longest = {event.key[:90]: [event.count, event.device_time_total / 1e3] for event in found[:LONGEST]}

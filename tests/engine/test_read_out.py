@@ -10,8 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-from rnnlab import Architecture, Model, ModelError, architecture
+from rnnlab import Architecture, Model, ModelError, architecture, from_torch
 from rnnlab.engine.plan import plan
 from rnnlab.engine.read_out import read_outs
 from tests.engine.gpu.checks import DEVICE, IS_INTERPRETED
@@ -85,6 +86,13 @@ def test_what_follows_from_the_final_state() -> None:
     assert found["do"] is None  # its output layer is read by nobody later
     (only,) = found["td:lstm"] or ()
     assert (only.name, only.terms, only.bias) == ("y", ((("h2", "h"), "h2->y[0]"),), "y bias")
+
+
+def test_outputs_that_are_the_state_itself_follow_from_it() -> None:
+    network = from_torch(nn.LSTM(2, 3)).architecture
+    (only,) = read_outs(plan(network)) or ()
+    assert only.terms == ((("h0", "h"), None),)
+    check(network, 5, 2)
 
 
 def test_a_state_can_be_continued_after() -> None:

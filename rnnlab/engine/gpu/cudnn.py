@@ -1,6 +1,6 @@
 """cuDNN runs networks that it has, torch's layers on top of one another, where somebody asks for it.
 
-It is faster than our kernels where matrices do not fit on the chip. But in bf16 it keeps states between steps in bf16,
+It is faster than our kernels where matrices do not fit on the chip. But states go into it and come out of it in bf16,
 where ours are float32, so that sums over many steps may stand still: it is never taken unasked.
 """
 
@@ -33,7 +33,8 @@ _LAYERS = {
 _DTYPE = torch.bfloat16
 
 # Microseconds of a step of a layer, forward and backward, and of a million numbers of its recurrent matrix, on an H200
-# with 64 sequences in bf16 (benchmarks/results/gpu-h200.json); more sequences take longer in proportion.
+# with 64 sequences in float16 or bf16, whichever was faster (benchmarks/results/gpu-h200.json); more sequences take
+# longer in proportion.
 _STEP, _MILLION, _SEQUENCES = 12.0, 1.25, 64
 
 
