@@ -16,6 +16,7 @@ from rnnlab.report.paper_tables import ours_and_theirs
 from rnnlab.report.paper_values import Beside, beside
 from rnnlab.studies.finding import find_spec, shipped_specs
 from rnnlab.studies.paper import Paper, read_paper
+from rnnlab.tuning.sittings import device_seconds
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -60,7 +61,7 @@ def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     total = 0.0
     for name, record in found.items():
-        minutes = sum(each.seconds for each in record.sittings) / 60
+        minutes = device_seconds(record.sittings) / 60
         total += minutes
         trials = sum(trial.has_ended for each in record.arms for trial in each.all_trials)
         state = "complete" if record.is_complete else "not complete"
@@ -80,7 +81,7 @@ def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield "| element | claim | measured | minutes | experiment |"
     yield "|---|---|---|---|---|"
     for name, record in found.items():
-        minutes = sum(each.seconds for each in record.sittings) / 60
+        minutes = device_seconds(record.sittings) / 60
         for each in check_claims(record, paper_of(name, record)):
             claim, place = each.claim, f"[{name}](#{name})"
             yield f"| {claim.requirement} | {claim.text} | {_outcome(each)} | {minutes:.1f} | {place} |"

@@ -3,6 +3,9 @@
 Trials say how long their population was trained; populations that are trained side by side share that time.
 """
 
+import math
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,6 +35,28 @@ class Sitting:
     def to_json(self) -> dict[str, Any]:
         """All values; `Sitting(**...)` makes it again."""
         return asdict(self)
+
+
+def device_seconds(every: Sequence[Sitting]) -> float:
+    """How long devices were at work: workers that sat at one at the same time used it together.
+
+    >>> from dataclasses import replace
+    >>> first = Sitting(study="s", worker="here:1:a", device="H200", ended=100.0, seconds=60.0, num_trials=5)
+    >>> second = replace(first, worker="here:2:b", ended=110.0)
+    >>> device_seconds([first]), device_seconds([first, second]), device_seconds([first, replace(second, device="cpu")])
+    (60.0, 70.0, 120.0)
+    """
+    by_device: defaultdict[tuple[str, str], list[Sitting]] = defaultdict(list)
+    for each in sorted(every, key=lambda sitting: sitting.ended - sitting.seconds):
+        machine = each.worker.partition(":")[0]
+        by_device[machine, each.device].append(each)
+    total = 0.0
+    for own in by_device.values():
+        until = -math.inf
+        for each in own:
+            total += max(0.0, each.ended - max(until, each.ended - each.seconds))
+            until = max(until, each.ended)
+    return total
 
 
 def add_sitting(store: Store, sitting: Sitting) -> None:

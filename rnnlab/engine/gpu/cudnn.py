@@ -147,13 +147,21 @@ def _run_layer(layer: CudnnLayer, x: Tensor, before: list[Tensor], weights: list
         hidden: Any = before if layer.kind == "lstm" else before[0]
         run: Any = getattr(torch._VF, layer.kind)  # pyright: ignore[reportPrivateUsage]
         return list(run(x, hidden, weights, True, 1, 0.0, torch.is_grad_enabled(), False, False))
-    # what torch's modules call; they warn of weights that do not lie side by side, which is so for good reason here
     cell = before[1] if layer.kind == "lstm" else None
     found = torch._cudnn_rnn(  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
-        *(x.contiguous(), [each.contiguous() for each in weights], 4, None, before[0], cell),
+        *(x.contiguous(), weights, 4, _side_by_side(layer, x.shape[-1], weights), before[0], cell),
         *(layer.mode, layer.units, 0, 1, False, 0.0, torch.is_grad_enabled(), False, [], None),
     )
     return [found[0], *found[1 : 1 + len(before)]]
+
+
+@torch.no_grad()
+def _side_by_side(layer: CudnnLayer, num_inputs: int, weights: list[Tensor]) -> Tensor:
+    """The weights in one piece of memory, in the order in which cuDNN reads them; torch would do so too, and warn."""
+    copies = [each.detach().clone(memory_format=torch.contiguous_format) for each in weights]  # they move there
+    return torch._cudnn_rnn_flatten_weight(  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
+        copies, 4, num_inputs, layer.mode, layer.units, 0, 1, False, False
+    )
 
 
 def _read_out(read_out: ReadOut, parameters: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
