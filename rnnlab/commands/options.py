@@ -39,7 +39,7 @@ Checkpoints = Annotated[
     ),
 ]
 SaveEvery = Annotated[
-    int | None, typer.Option(help="After how many steps it is saved.", show_default="about fifty times on the way")
+    int | None, typer.Option(help="After how many steps it is saved.", show_default="every half a minute")
 ]
 ReportEvery = Annotated[int, typer.Option(help="After how many steps progress is told.")]
 Grace = Annotated[

@@ -9,6 +9,7 @@ A step never makes the host wait for the device; only what happens every so many
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def train(
     report: Callable[[Event], None] | None = None,
     report_every: int = 100,
     checkpoint: str | Path | None = None,
-    save_every: int = 1000,
+    save_every: int | timedelta = 1000,
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
@@ -61,7 +62,7 @@ def train(
         report: called with everything that happens (`rnnlab.training.events`).
         report_every: after how many steps the host looks at losses and at who diverged.
         checkpoint: a folder in which the run is saved, to go on with after an interruption.
-        save_every: after how many steps it is; also at the end.
+        save_every: after how many steps it is, or how much time; also at the end.
         resume: whether to go on from the checkpoint in that folder.
         stop: asked after every step; once it says yes, the run is saved and comes back incomplete.
 
@@ -114,14 +115,14 @@ def training(
     report: Callable[[Event], None] | None = None,
     report_every: int = 100,
     checkpoint: str | Path | None = None,
-    save_every: int = 1000,
+    save_every: int | timedelta = 1000,
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> "Training":
     """What `train` does, for those who do something between steps: it yields after each, and returns the run."""
     members = _members(hyperparameters)
     require_integer("report_every", report_every, 1)
-    require_integer("save_every", save_every, 1)
+    is_save_due = _when(save_every)
     check_fit(architecture, task, members)
     told = report or _nothing
     description = run_description(architecture, task, members, seed, device, path, precision)
@@ -141,7 +142,7 @@ def training(
     started = time.perf_counter()
     told(_started(population))
     with store.held() if store is not None else nullcontext():
-        yield from _steps(population, report_every, compact, store, save_every, stop or _never)
+        yield from _steps(population, report_every, compact, store, is_save_due, stop or _never)
         if store is not None:
             _save(population, store)
     run = population.run(is_single=isinstance(hyperparameters, Hyperparameters | None))
@@ -193,7 +194,7 @@ def _steps(
     report_every: int,
     compact: bool,
     store: CheckpointStore | None,
-    save_every: int,
+    is_save_due: Callable[[int], bool],
     stop: Callable[[], bool],
 ) -> Generator[None]:
     """One after another, until nobody is left to train or somebody says stop."""
@@ -205,11 +206,31 @@ def _steps(
             population.evaluate()
         if compact and population.num_unfinished <= population.num_rows / 2:
             population.compact()
-        if store is not None and population.num_steps % save_every == 0:
+        if store is not None and is_save_due(population.num_steps):
             _save(population, store)
         if stop():
             return
         yield
+
+
+def _when(every: int | timedelta) -> Callable[[int], bool]:
+    """Whether something is due after a step: every so many of them, or once so much time has passed."""
+    if not isinstance(every, timedelta):
+        require_integer("save_every", every, 1)
+        return lambda step: step % every == 0
+    if every <= timedelta(0):
+        raise TrainingError(f"save_every must be a time above 0, got {every!r}")
+    seconds, last = every.total_seconds(), time.perf_counter()
+
+    def has_passed(step: int) -> bool:
+        nonlocal last
+        now = time.perf_counter()
+        if now - last < seconds:
+            return False
+        last = now
+        return True
+
+    return has_passed
 
 
 def _save(population: Population, store: CheckpointStore) -> None:

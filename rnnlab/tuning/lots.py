@@ -166,7 +166,9 @@ class Lots:
             return connection.execute(LOTS.update().where(where).values(**values)).rowcount == 1
 
     def _read(self, arm: str, number: int) -> Lot:
-        return next(lot for lot in self.all() if (lot.arm, lot.number) == (arm, number))
+        is_meant = (LOTS.c.study == self._study) & (LOTS.c.arm == arm) & (LOTS.c.number == number)
+        with self._store.transaction() as connection:
+            return _lot(connection.execute(LOTS.select().where(is_meant)).mappings().one())
 
 
 def _lot(row: Any) -> Lot:

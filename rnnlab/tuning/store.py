@@ -22,6 +22,7 @@ import sqlalchemy
 from optuna.storages import RDBStorage
 from sqlalchemy import Column, Double, Insert, Integer, MetaData, String, Table, Text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from rnnlab.errors import TuningError
 from rnnlab.tuning.arms import Arm, check_name
@@ -121,6 +122,12 @@ class Store:
         """A connection whose changes are all made, or none."""
         with self.errors(), self.engine.begin() as connection:
             yield connection
+
+    @contextmanager
+    def session(self) -> Generator[Session]:
+        """The same, to read and write Optuna's tables (`optuna_tables.py`)."""
+        with self.errors(), Session(self.engine) as session, session.begin():
+            yield session
 
     def time(self) -> float:
         """What the store's clock says, in seconds."""

@@ -7,12 +7,10 @@ make them; the number that counts is the place in the arm, `number`.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rnnlab.training.hyperparameters import Hyperparameters
@@ -21,13 +19,14 @@ from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.binding import Setting
 from rnnlab.tuning.lots import Lot
 from rnnlab.tuning.observations import Observation
+from rnnlab.tuning.optuna_tables import TrialRow, add_trials, end_trials, read_rows
 from rnnlab.tuning.space import Point
 from rnnlab.tuning.store import Store
 
 STATES = {TrialState.RUNNING: "running", TrialState.COMPLETE: "complete", TrialState.PRUNED: "infeasible"}
 """What Optuna's states mean; a trial of another state is none of ours, or was made twice."""
 
-MOST_INTERMEDIATE = 20  # each is a transaction of its own; the whole curve is in the record
+MOST_INTERMEDIATE = 20  # enough for plots; the whole curve is in the record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,71 +124,84 @@ class Trials:
         return [self._trial(frozen) for _, frozen in sorted(self._frozen().items())]
 
     def make(self, lot: Lot, settings: Sequence[Setting]) -> None:
-        """Make the trials of a lot, those that are not there."""
-        known = self._frozen() if lot.generation else {}
-        for number, point, setting in zip(lot.numbers, lot.points, settings, strict=True):
-            if number not in known:
-                with self._store.errors():
-                    self._store.optuna.create_new_trial(self._study_id, self._template(lot, number, point, setting))
+        """Make the trials of a lot, those that are not there; all of them, or none."""
+        with self._store.session() as session:
+            known = {row.attribute for row in read_rows(session, self._study_id, "number")} if lot.generation else set()
+            templates = [
+                self._template(lot, number, point, setting)
+                for number, point, setting in zip(lot.numbers, lot.points, settings, strict=True)
+                if number not in known
+            ]
+            add_trials(session, self._study_id, templates)
 
     def restore(self, lot: Lot, trials: Sequence[Trial]) -> None:
         """Write down the trials of a lot as they were in another store; those that have not ended, as running."""
-        for trial in trials:
-            setting = Setting(trial.hyperparameters, trial.arguments)
-            made = self._template(lot, trial.number, trial.point, setting, trial if trial.has_ended else None)
-            with self._store.errors():
-                self._store.optuna.create_new_trial(self._study_id, made)
+        templates = [
+            self._template(
+                lot,
+                trial.number,
+                trial.point,
+                Setting(trial.hyperparameters, trial.arguments),
+                self._end_of(trial) if trial.has_ended else None,
+            )
+            for trial in trials
+        ]
+        with self._store.session() as session:
+            add_trials(session, self._study_id, templates)
+
+    def num_ended(self) -> int:
+        """How many trials have a result."""
+        return sum(row.state != TrialState.RUNNING for row in self._rows().values())
 
     def ended(self, lot: Lot) -> dict[int, Trial]:
         """Those trials of a lot that have a result, by number."""
         return {trial.number: trial for trial in self.all() if trial.number in lot.numbers and trial.has_ended}
 
     def record(self, outcomes: Mapping[int, Outcome]) -> None:
-        """Write down the ends of trials by their numbers; one that has ended already is left as it is."""
-        trials = self._all_frozen()
-        known = self._frozen(trials)
-        for number, outcome in outcomes.items():
-            self._end(known[number], lambda trial_id, outcome=outcome: self._write(trial_id, outcome))
-        for trial in trials:
-            number = trial.user_attrs["number"]
-            if number in outcomes and trial.number != known[number].number:
-                self._end(trial, lambda trial_id: self._store.optuna.set_trial_state_values(trial_id, TrialState.FAIL))
-
-    def _end(self, trial: FrozenTrial, write: Callable[[int], object]) -> None:
-        storage = self._store.optuna
-        with self._store.errors(), suppress(UpdateFinishedTrialError):
-            write(storage.get_trial_id_from_study_id_trial_number(self._study_id, trial.number))
+        """Write down the ends of trials by their numbers, all or none; one that has ended already is left as it is."""
+        with self._store.session() as session:
+            ends: dict[int, FrozenTrial] = {}
+            known: set[int] = set()
+            for row in read_rows(session, self._study_id, "number"):
+                if (
+                    row.attribute in outcomes and row.state in STATES
+                ):  # of two with one number the later one does not count
+                    is_first = row.attribute not in known
+                    ends[row.trial_id] = self._end(outcomes[row.attribute]) if is_first else _FAILED
+                    known.add(row.attribute)
+            end_trials(session, ends)
 
     def observations(self, lots: Sequence[Lot]) -> list[Observation]:
         """What is known of all points that were given out, in order, to be minimised."""
-        known = {trial.number: trial for trial in self.all()}
+        known = self._rows()
         sign = -1.0 if self._arm.is_maximised else 1.0
         found: list[Observation] = []
         for lot in lots:
             for number, point in zip(lot.numbers, lot.points, strict=True):
-                trial = known.get(number)
-                if trial is None or not trial.has_ended:
+                row = known.get(number)
+                if row is None or row.state == TrialState.RUNNING:
                     found.append(Observation(point, state="pending"))
-                elif trial.value is None:
+                elif row.value is None:
                     found.append(Observation(point, state="infeasible"))
                 else:
-                    found.append(Observation(point, sign * trial.value))
+                    found.append(Observation(point, sign * row.value))
         return found
 
-    def _all_frozen(self) -> list[FrozenTrial]:
-        with self._store.errors():
-            return self._store.optuna.get_all_trials(self._study_id, deepcopy=False, states=tuple(STATES))
+    def _rows(self) -> dict[int, TrialRow]:
+        """How trials stand, by our numbers."""
+        with self._store.session() as session:
+            rows = read_rows(session, self._study_id, "number")
+        return {row.attribute: row for row in reversed(rows) if row.state in STATES}
 
-    def _frozen(self, trials: Sequence[FrozenTrial] | None = None) -> dict[int, FrozenTrial]:
+    def _frozen(self) -> dict[int, FrozenTrial]:
         """Optuna's trials by our numbers. Of two with one number the earlier counts: a worker that was believed dead
         may have made the other one."""
-        found: dict[int, FrozenTrial] = {}
-        for trial in self._all_frozen() if trials is None else trials:
-            found.setdefault(trial.user_attrs["number"], trial)
-        return found
+        with self._store.errors():
+            every = self._store.optuna.get_all_trials(self._study_id, deepcopy=False, states=tuple(STATES))
+        return {trial.user_attrs["number"]: trial for trial in reversed(every)}
 
     def _template(
-        self, lot: Lot, number: int, point: Point, setting: Setting, ended: Trial | None = None
+        self, lot: Lot, number: int, point: Point, setting: Setting, end: FrozenTrial | None = None
     ) -> FrozenTrial:
         """A trial that begins, or that has ended elsewhere."""
         distributions = self._arm.space.distributions()
@@ -201,44 +213,33 @@ class Trials:
             "arguments": dict(setting.arguments),
             "num_parameters": self._arm.architecture.num_parameters(),
         }
-        end: dict[str, Any] = {"state": TrialState.RUNNING} if ended is None else self._end_of(ended)
         return create_trial(
             params=dict(point),
             distributions={name: distributions[name] for name in point},
-            user_attrs=attributes | end.pop("user_attrs", {}),
-            **end,
+            user_attrs=attributes | (end.user_attrs if end else {}),
+            state=end.state if end else TrialState.RUNNING,
+            value=end.value if end else None,
+            intermediate_values=end.intermediate_values if end else None,
         )
 
-    def _end_of(self, trial: Trial) -> dict[str, Any]:
-        """What `_write` writes, of a trial that was read."""
+    def _end_of(self, trial: Trial) -> FrozenTrial:
+        """The end of a trial that was read."""
         attributes = {
             "scores": {split: dict(scores) for split, scores in trial.scores.items()},
             "result": {name: getattr(trial, name) for name in _RESULT},
             "run": dict(trial.run),
             "curve": dict(trial.curve),
         }
-        if trial.state == "infeasible":
-            return {"state": TrialState.PRUNED, "user_attrs": attributes}
-        scores = [math.nan if value is None else value for value in trial.curve["scores"][self._arm.score.name]]
-        return {
-            "state": TrialState.COMPLETE,
-            "value": trial.value,
-            "intermediate_values": dict(_thinned(trial.curve["steps"], scores)),
-            "user_attrs": attributes,
-        }
+        scores = trial.curve["scores"].get(self._arm.score.name, ())
+        values = [math.nan if value is None else value for value in scores]
+        return _ended(attributes, trial.value, trial.curve["steps"], values)
 
-    def _write(self, trial_id: int, outcome: Outcome) -> None:
-        """Everything, and the state last: a trial that has a state has a whole record."""
-        optuna, member, score = self._store.optuna, outcome.member, self._arm.score.name
+    def _end(self, outcome: Outcome) -> FrozenTrial:
+        """The end of a trial that was trained."""
+        member, score = outcome.member, self._arm.score.name
         reason = why_infeasible(member, score)
-        for key, value in _attributes(outcome, reason).items():
-            optuna.set_trial_user_attr(trial_id, key, value)
-        if reason is not None:
-            optuna.set_trial_state_values(trial_id, TrialState.PRUNED)
-            return
-        for step, value in _thinned(member.curve.steps, member.curve.scores[score]):
-            optuna.set_trial_intermediate_value(trial_id, step, value)
-        optuna.set_trial_state_values(trial_id, TrialState.COMPLETE, [member.validation[score]])
+        value = member.validation[score] if reason is None else None
+        return _ended(_attributes(outcome, reason), value, member.curve.steps, member.curve.scores.get(score, ()))
 
     def _trial(self, frozen: FrozenTrial) -> Trial:
         found = frozen.user_attrs
@@ -261,6 +262,7 @@ class Trials:
         )
 
 
+_FAILED = create_trial(state=TrialState.FAIL)
 _RESULT = ("outcome", "reason", "num_steps", "best_step", "wall_seconds", "population")
 
 
@@ -272,6 +274,16 @@ def why_infeasible(member: Member, score: str) -> str | None:
     if value is None:
         return f"its {score} on validation was never a number"
     return None if math.isfinite(value) else f"its {score} on validation is infinite"
+
+
+def _ended(
+    attributes: dict[str, Any], value: float | None, steps: Sequence[int], scores: Sequence[float]
+) -> FrozenTrial:
+    """A template of an end; without a value it is infeasible."""
+    if value is None:
+        return create_trial(state=TrialState.PRUNED, user_attrs=attributes)
+    thinned = dict(_thinned(steps, scores))
+    return create_trial(state=TrialState.COMPLETE, value=value, intermediate_values=thinned, user_attrs=attributes)
 
 
 def _attributes(outcome: Outcome, reason: str | None) -> dict[str, Any]:

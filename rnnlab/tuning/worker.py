@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,7 +66,7 @@ from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
 from rnnlab.version import VERSION
 
-LEAST_STEPS = 100  # between two checkpoints, where nobody says otherwise
+SAVE_EVERY = timedelta(seconds=30)  # where nobody says otherwise: small networks take no longer than a few checkpoints
 BEATS = 6  # in that time: some may be late, where the store is busy
 # how many times over a GPU is filled: 33 tiny networks took 0.59 ms a step among 132, 0.45 among 264, 0.51 among 528
 CROWD = 2
@@ -86,7 +87,7 @@ class Work:
         device: where it trains.
         population: how many networks at once; left out, as many as the device likes.
         checkpoints: where populations are saved; left out, beside a SQLite file, or in the current folder.
-        save_every: after how many steps they are; left out, about fifty times on the way.
+        save_every: after how many steps they are; left out, every half a minute.
         report: called with everything that happens (`events.py`).
         report_every: after how many steps training says how it stands.
         stop: asked after every step; once it says yes, trials are saved, handed back, and the worker ends.
@@ -358,7 +359,7 @@ class Worker:
             report=told,
             report_every=self._how.report_every,
             checkpoint=folder,
-            save_every=self._how.save_every or max(LEAST_STEPS, max(each.num_steps for each in members) // 50),
+            save_every=self._how.save_every or SAVE_EVERY,
             resume=has_checkpoint(folder),
             stop=lambda: self._is_stopped() or heart.is_lost,
         )
@@ -403,7 +404,7 @@ class Worker:
         return torch.cuda.get_device_name(self._device) if is_gpu else str(self._device)
 
     def _tell_start(self) -> None:
-        ended = {name: sum(each.has_ended for each in trials.all()) for name, trials in self._trials.items()}
+        ended = {name: trials.num_ended() for name, trials in self._trials.items()}
         self._report(
             WorkStarted(
                 study=self._study,

@@ -13,13 +13,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pandas
 import pytest
-from optuna.storages import RDBStorage
 
 from rnnlab import StudyRecord, load_record
 from rnnlab.cli import main
+from rnnlab.tuning import trials as trials_module
+from rnnlab.tuning.optuna_tables import end_trials
 from rnnlab.tuning.store import VERSIONS, Store
 from tests.patience import PATIENCE
 from tests.studies.small_specs import TOML, assert_same_results
@@ -170,15 +170,15 @@ def test_missing_psycopg(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_full_disk_leaves_records_intact(capsys: Any, done: StudyRecord) -> None:
-    original, calls = RDBStorage.set_trial_user_attr, iter(range(10**6))
+    calls = iter(range(10**6))
 
-    def failing(storage: RDBStorage, *words: Any) -> None:
-        if next(calls) >= 30:
-            raise optuna.exceptions.StorageInternalError from sqlite3.OperationalError("database or disk is full")
-        original(storage, *words)
+    def failing(*words: Any) -> None:
+        if next(calls) >= 1:
+            raise sqlite3.OperationalError("database or disk is full")
+        end_trials(*words)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RDBStorage, "set_trial_user_attr", failing)
+        patch.setattr(trials_module, "end_trials", failing)
         line = complaint(capsys, *RUN)
     assert line == "store rnnlab.db: the disk is full; everything recorded before is intact"
     assert sum(trial.has_ended for each in load_record("small").arms for trial in each.trials) >= 4

@@ -1,11 +1,12 @@
 """Stopping and going on gives what never stopping gives, bit for bit on the CPU."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
 
-from rnnlab import CheckpointError, Hyperparameters, Run, architecture, task, train
+from rnnlab import CheckpointError, Hyperparameters, Run, TrainingError, architecture, task, train
 from rnnlab.training.events import Event, Saved, Started
 from tests.training.small import adding, assert_same_run, mixed, network, quick
 from tests.training.streams import Letters
@@ -90,6 +91,12 @@ def test_checkpoint_is_saved_as_often_as_told(tmp_path: Path) -> None:
     events: list[Event] = []
     train(network(problem), problem, quick(), checkpoint=tmp_path, save_every=5, report=events.append)
     assert [event.step for event in events if isinstance(event, Saved)] == [5, 10, 12]
+
+
+def test_time_between_checkpoints_is_above_nothing(tmp_path: Path) -> None:
+    problem = adding()
+    with pytest.raises(TrainingError, match="save_every must be a time above 0"):
+        train(network(problem), problem, quick(), checkpoint=tmp_path, save_every=timedelta(0))
 
 
 def test_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:

@@ -5,18 +5,22 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
+from optuna.trial import FrozenTrial
+from sqlalchemy.orm import Session
 
 from rnnlab import TuningError
+from rnnlab.tuning import trials as trials_module
 from rnnlab.tuning.checkpoints import checkpoint_root
 from rnnlab.tuning.events import LotHandedBack, LotTakenOver, Trained, TuningEvent
 from rnnlab.tuning.lots import Lot, Lots
+from rnnlab.tuning.optuna_tables import add_trials
 from rnnlab.tuning.store import LOTS, STUDIES, VERSIONS, Store
 from rnnlab.tuning.trials import Trials
 from rnnlab.tuning.worker import Work, work
@@ -302,9 +306,12 @@ class StoreContract:
         arms = [arm(num_trials=4)]
         store = Store(place)
         store.add_study(STUDY, arms)
-        original = store.optuna.create_new_trial
+
+        def twice(session: Session, study_id: int, templates: Sequence[FrozenTrial]) -> None:
+            add_trials(session, study_id, [each for template in templates for each in (template, template)])
+
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store.optuna, "create_new_trial", lambda *words: (original(*words), original(*words)))
+            patch.setattr(trials_module, "add_trials", twice)
             assert work(store, STUDY, arms, Work(population=4, checkpoints=tmp_path / "c"))
         assert_same_trials(trials_of(store, arms), undisturbed(tmp_path, arms, population=4))
         states = [trial.state.name for trial in store.optuna.get_all_trials(store.study_id(STUDY, "gru"))]
@@ -319,16 +326,19 @@ class StoreContract:
         assert abs(before - time.time()) < 60
 
     def test_worker_killed_at_every_stage_leaves_something_to_go_on_with(self, place: str, tmp_path: Path) -> None:
-        """Before trials are made, between two of them, and between two records."""
+        """Before and after trials are written, and ended, as long as that counts: all trials of a lot do, or none."""
         arms = [arm(num_trials=4)]
         store = Store(place)
         store.add_study(STUDY, arms)
-        for method, count in (("create_new_trial", 0), ("create_new_trial", 2), ("set_trial_state_values", 2)):
+        stages = [("add_trials", "before", 0), ("add_trials", "after", 0)]
+        stages += [("end_trials", "before", 4), ("end_trials", "after", 4)]
+        for function, moment, num_trials in stages:
             with pytest.MonkeyPatch.context() as patch:
-                _die_after(patch, store, method, count)
+                _die(patch, function, moment)
                 with pytest.raises(Death):
                     work(store, STUDY, arms, Work(population=4, checkpoints=tmp_path / "c", grace=0.01))
-        assert sum(trial.has_ended for trial in trials_of(store, arms)) == 2
+            assert len(trials_of(store, arms)) == num_trials
+        assert not any(trial.has_ended for trial in trials_of(store, arms))
         assert work(store, STUDY, arms, Work(population=4, checkpoints=tmp_path / "c", grace=0.01))
         assert_nothing_is_lost_or_doubled(store, arms)
         assert_same_trials(trials_of(store, arms), undisturbed(tmp_path, arms, population=4))
@@ -350,14 +360,13 @@ class Death(BaseException):
     """The end of a process, as far as the store can see: nothing is handed back."""
 
 
-def _die_after(patch: pytest.MonkeyPatch, store: Store, method: str, count: int) -> None:
-    calls = iter(range(10**6))
-    original = getattr(store.optuna, method)
+def _die(patch: pytest.MonkeyPatch, function: str, moment: str) -> None:
+    original = getattr(trials_module, function)
 
-    def dying(*words: Any, **options: Any) -> Any:
-        if next(calls) == count:
-            raise Death
-        return original(*words, **options)
+    def dying(*words: Any) -> Any:
+        if moment == "after":  # everything is written, but nothing counts yet
+            original(*words)
+        raise Death
 
-    patch.setattr(store.optuna, method, dying)
+    patch.setattr(trials_module, function, dying)
     patch.setattr(Lots, "hand_back", lambda lots, lot: False)

@@ -5,15 +5,20 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 import optuna
 import pytest
 import sqlalchemy
+from optuna.trial import FrozenTrial
+from sqlalchemy.orm import Session
 
 from rnnlab import TuningError
+from rnnlab.tuning import trials as trials_module
 from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.optuna_tables import end_trials
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.worker import Work, work
 from tests.tuning.small_studies import (
@@ -158,17 +163,18 @@ def test_disk_that_has_room_again_goes_on_with_the_same_result(place: str, tmp_p
     arms = [arm(num_trials=8)]
     store = Store(place)
     store.add_study(STUDY, arms)
-    original, calls = store.optuna.set_trial_user_attr, iter(range(100))
+    calls = iter(range(100))
 
-    def failing(*words: object) -> None:
-        if next(calls) == 6:
-            raise optuna.exceptions.StorageInternalError from sqlite3.OperationalError("database or disk is full")
-        original(*words)
+    def failing(session: Session, ends: Mapping[int, FrozenTrial]) -> None:
+        end_trials(session, ends)
+        if next(calls) == 1:
+            raise sqlite3.OperationalError("database or disk is full")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store.optuna, "set_trial_user_attr", failing)
+        patch.setattr(trials_module, "end_trials", failing)
         with pytest.raises(TuningError, match="the disk is full"):
             work(store, STUDY, arms, Work(population=4))
+    assert [trial.has_ended for trial in trials_of(store, arms)] == [True] * 4 + [False] * 4  # all of a lot, or none
     assert work(store, STUDY, arms, Work(population=4))
     assert_nothing_is_lost_or_doubled(store, arms)
     assert_same_trials(trials_of(store, arms), undisturbed(tmp_path, arms, population=4))

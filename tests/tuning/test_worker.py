@@ -1,6 +1,7 @@
 """What a worker does: which arm it goes on with, how many trials it takes, what it records (issue 7, 1, 4, 5)."""
 
 import importlib.metadata
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -208,10 +209,14 @@ def test_sampler_that_suggests_nonsense_is_one_clear_error(
     assert Lots(store, STUDY).all() == []
 
 
-def test_checkpoints_are_written_about_fifty_times_where_nobody_says(store: Store) -> None:
-    _, events = worked(store, [arm(num_trials=2, num_steps=300)], population=2)
+@pytest.mark.parametrize(("milliseconds", "expected"), [(30_000, [20]), (0.001, [*range(1, 21), 20])])
+def test_checkpoints_are_written_now_and_then_and_at_the_end(
+    milliseconds: float, expected: list[int], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "SAVE_EVERY", timedelta(milliseconds=milliseconds))
+    _, events = worked(store, [arm(num_trials=2, num_steps=20)], population=2)
     saved = [event.event.step for event in events if isinstance(event, Trained) and isinstance(event.event, Saved)]
-    assert saved == [100, 200, 300, 300]
+    assert saved == expected
 
 
 def test_arms_advance_together_by_their_shares_of_the_budget(store: Store) -> None:
