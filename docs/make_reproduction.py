@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from rnnlab import StudyRecord, load_record, write_report
+from rnnlab.report.numbers import parts_of
 from rnnlab.report.paper_claims import CheckedClaim, check_claims
 from rnnlab.report.paper_tables import ours_and_theirs
 from rnnlab.report.paper_values import Beside, beside
@@ -21,6 +22,7 @@ from rnnlab.tuning.sittings import device_seconds
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
 RESULTS = ROOT / "results"
+MOST_DRAWN = 6  # comparisons of a study whose drawings are all in its report; with more it would be megabytes
 
 INTRODUCTION = """# What came of the papers' results
 
@@ -146,7 +148,8 @@ def main() -> None:
     folder = RESULTS / "reports"
     folder.mkdir(exist_ok=True)
     for name in records():
-        write_report(RESULTS / "records" / f"{name}.json.gz", folder / f"{name}.html")
+        path, is_brief = RESULTS / "records" / f"{name}.json.gz", len(parts_of(records()[name])) > MOST_DRAWN
+        write_report(path, folder / f"{name}.html", brief=is_brief)
 
 
 if __name__ == "__main__":

@@ -119,11 +119,12 @@ def report_command(
         typer.Option("--output", "-o", help="A folder, or a .html, .md or .json file."),
     ] = Path(),
     store: StorePlace = "rnnlab.db",
+    brief: Annotated[bool, typer.Option("--brief", help="Leave out the drawings of the single comparisons.")] = False,
 ) -> None:
     """Write the report of a study: verdict, figures, tables, protocol, and the command that repeats it."""
     from rnnlab.report.report import write_report
 
-    print(write_report(name, output, store=store))
+    print(write_report(name, output, store=store, brief=brief))
 
 
 def split_words(words: list[str]) -> tuple[list[str], list[str]]:

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from rnnlab.studies.records import ArmRecord, StudyRecord
 
 
-def html_page(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
-    """The whole page."""
+def html_page(record: "StudyRecord", parts: tuple[Part, ...], *, is_brief: bool = False) -> str:
+    """The whole page; where it is brief, without the drawings of the single comparisons."""
     title = report_title(record, parts)
     body = "\n".join(
         (
@@ -57,7 +57,7 @@ def html_page(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
             f'<p class="quiet">{escape(subtitle(record))}</p>',
             _verdict(parts[0]) if len(parts) == 1 else _verdicts(parts),
             *paper_html(record, figure_html),
-            *(_part(parts[0], "h2") if len(parts) == 1 else _each(parts)),
+            *(_part(parts[0], "h2", is_brief) if len(parts) == 1 else _each(parts, is_brief)),
             *_ending(record),
         )
     )
@@ -70,28 +70,30 @@ def html_page(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
     )
 
 
-def _each(parts: Sequence[Part]) -> Iterator[str]:
+def _each(parts: Sequence[Part], is_brief: bool) -> Iterator[str]:
     """The comparisons of a study that holds several, each under a heading of its own."""
     for number, part in enumerate(parts, start=1):
         yield f'<h2 id="comparison-{number}">{escape(part_title(part))}</h2>'
         yield _verdict(part)
-        yield from _part(part, "h3")
+        yield from _part(part, "h3", is_brief)
 
 
-def _part(part: Part, heading: str) -> Iterator[str]:
+def _part(part: Part, heading: str, is_brief: bool) -> Iterator[str]:
     styles = {each.name: Style(number) for number, each in enumerate(part.comparison.contenders)}
     yield f"<{heading}>Results</{heading}>"
     yield f'<p class="quiet">{escape(score_words(part.comparison))}</p>'
     yield result_table(part.comparison).to_html("cards")
-    yield f'<div class="figures wide">{"".join(figure_html(each) for each in _run_figures(part, styles))}</div>'
-    yield f"<{heading}>The architectures</{heading}>"
-    yield f'<div class="gallery">{"".join(_picture(each, styles[each.arm.name]) for each in part.records)}</div>'
+    if not is_brief:
+        yield f'<div class="figures wide">{"".join(figure_html(each) for each in _run_figures(part, styles))}</div>'
+        yield f"<{heading}>The architectures</{heading}>"
+        yield f'<div class="gallery">{"".join(_picture(each, styles[each.arm.name]) for each in part.records)}</div>'
     if part.comparison.tests:
         yield f"<{heading}>Are the differences real?</{heading}>"
         yield f'<p class="quiet">{escape(_PAIRS)}</p>'
         yield pair_table(part.comparison).to_html("cards words")
     yield f"<{heading}>Tuning</{heading}>"
-    yield "".join(figure_html(each, "wide") for each in _tuning_figures(part, styles))
+    if not is_brief:
+        yield "".join(figure_html(each, "wide") for each in _tuning_figures(part, styles))
     yield "<h3>The best setting of each architecture</h3>"
     yield setting_table(part).to_html()
     yield f"<{heading}>Protocol</{heading}>"

@@ -26,11 +26,13 @@ class Report:
     Args:
         record: of the study.
         parts: numbers, one part for each comparison that the study holds.
+        is_brief: whether its page leaves out the drawings of the single comparisons.
         path: where it was written; None before that.
     """
 
     record: StudyRecord
     parts: tuple[Part, ...]
+    is_brief: bool = False
     path: Path | None = None
 
     @property
@@ -58,7 +60,7 @@ class Report:
 
     def to_html(self) -> str:
         """One page that needs no other file."""
-        return html_page(self.record, self.parts)
+        return html_page(self.record, self.parts, is_brief=self.is_brief)
 
     def to_markdown(self) -> str:
         """The words and tables."""
@@ -135,13 +137,17 @@ def report_path(output: str | Path, study: str) -> Path:
     return path
 
 
-def write_report(study: str | Path, output: str | Path = ".", *, store: str | Path = DEFAULT) -> Report:
+def write_report(
+    study: str | Path, output: str | Path = ".", *, store: str | Path = DEFAULT, brief: bool = False
+) -> Report:
     """Write the report of a study that is in a store, or whose record is in a file.
 
     Args:
         study: its name, or a file that `StudyRecord.save` wrote.
         output: a .html, .md or .json file, or a folder for an HTML file named as the study.
         store: where the study is.
+        brief: whether an HTML page leaves out the drawings of the single comparisons, of which a study may hold dozens;
+            verdicts, tables and the figures beside a paper's stay.
 
     Raises:
         TuningError: there is no such study, or the file cannot be written.
@@ -149,13 +155,14 @@ def write_report(study: str | Path, output: str | Path = ".", *, store: str | Pa
     record = load_record(study, store)
     path = report_path(output, record.name)
     check_writable(path, TuningError)
-    return make_report(record).save(path)
+    return make_report(record, brief=brief).save(path)
 
 
-def make_report(record: StudyRecord) -> Report:
+def make_report(record: StudyRecord, *, brief: bool = False) -> Report:
     """Work out everything that a report of a study shows.
 
     Args:
         record: what `load_record` gives.
+        brief: as in `write_report`.
     """
-    return Report(record, parts_of(record))
+    return Report(record, parts_of(record), brief)

@@ -220,6 +220,17 @@ def test_architecture_alone_and_several_comparisons_have_reports() -> None:
         _ = several.comparison
 
 
+def test_brief_report_has_the_tables_of_all_comparisons_and_drawings_of_none() -> None:
+    several = make_report(demo_record(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=2))
+    whole, brief = several.to_html(), replace(several, is_brief=True).to_html()
+    assert Outline(brief).headings == Outline(whole).headings
+    assert brief.count("<table") < whole.count("<table")  # those of numbers go with their drawings
+    for words in ("<h3>Results</h3>", "<h3>Protocol</h3>", "The best setting of each architecture"):
+        assert brief.count(words) == whole.count(words) == 2
+    assert "<svg" in whole
+    assert "<svg" not in brief
+
+
 def test_several_comparisons_begin_with_all_verdicts() -> None:
     """Those of 300 parameters have a winner, those of 1000 have none."""
     made = spec(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=5)
