@@ -44,17 +44,15 @@ def rows(network: str, width: int, precision: str, batch: int) -> Iterator[dict[
     made = architecture(network, input_size=INPUTS, output_size=OUTPUTS, units=width)
     model = Model(made, generator=torch.Generator().manual_seed(0), precision=precision, path="gpu-spread").cuda()
     x, dy = (torch.randn(batch, STEPS, size, device="cuda") for size in (INPUTS, OUTPUTS))
-    program, num_processors = model._chosen_kernels(batch).program, processors(x.device)
+    program, room = model._chosen_kernels(batch).program, processors(x.device)
     (number,) = (number for number, component in enumerate(program.plan.components) if not component.is_hoisted)
-    usual = program.tilings(number, (1, batch), num_processors)
+    usual = program.tilings(number, (1, batch), room)
     assert not isinstance(usual, str), usual
     named = {"network": network, "width": width, "precision": precision, "batch": batch}
     for sequences in (16, 32, 64):
         for units in (8, 16, 32, 64):
             for place, name in enumerate(PASSES):
-                found = program.spread(number)._tiling(
-                    sequences, units, (1, batch), num_processors, shared_memory(), place == 1
-                )
+                found = program.spread(number)._tiling(sequences, units, (1, batch), room, shared_memory(), place == 1)
                 if found is not None:
                     both = (found, usual[1]) if place == 0 else (usual[0], found)
                     with mock.patch.object(GpuProgram, "tilings", lambda *_, both=both: both):

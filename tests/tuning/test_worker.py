@@ -335,7 +335,7 @@ def test_lots_side_by_side_share_the_multiprocessors(store: Store, monkeypatch: 
 
     def look(event: TuningEvent) -> None:
         if isinstance(event, Trained):
-            seen[event.arm].append(sharing.processors(torch.device("cpu")))
+            seen[event.arm].append(sharing.processors(torch.device("cpu")).own)
 
     monkeypatch.setattr(sharing, "_all_processors", lambda device: 60)
     monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
@@ -345,7 +345,7 @@ def test_lots_side_by_side_share_the_multiprocessors(store: Store, monkeypatch: 
     assert work(store, STUDY, arms, Work(population=6, report=look, report_every=1))
     assert set(seen["one"]) == {40}
     assert set(seen["two"]) == {20, 60}
-    assert sharing.processors(torch.device("cpu")) == 60
+    assert sharing.processors(torch.device("cpu")) == (60, 60)
 
 
 def test_small_populations_leave_room_whatever_the_arm_has_left(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import torch
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
-from rnnlab.engine.gpu.layout import SMALLEST, padded
+from rnnlab.engine.gpu.layout import SMALLEST, batch_tile, padded
 from rnnlab.engine.gpu.program import GpuProgram, is_interpreted
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
@@ -65,7 +65,8 @@ def choose(
             raise ModelError(layers)
         return Choice(layers, "cuDNN, asked for")
     population = gpu_program(architecture, nonlinearity, precision, is_spread=False, has_outputs=has_outputs)
-    own = described(population, sizes, processors(device))
+    room = processors(device).own
+    own = described(population, sizes, room)
     if kernels == "population":
         return Choice(population, f"{own}, asked for")
     spread = gpu_program(architecture, nonlinearity, precision, is_spread=True, has_outputs=has_outputs)
@@ -76,7 +77,9 @@ def choose(
         return Choice(spread, str(found))
     if isinstance(found, str):
         return Choice(population, f"{own}: {found}")
-    alone, together = microseconds_alone(population, sizes, processors(device)), _SPREAD * found.microseconds
+    alone, together = microseconds_alone(population, sizes, room), _SPREAD * found.microseconds
+    if found.takes_turns(sizes[0]) and is_on_chip(population):
+        return Choice(population, f"{own}: members would take turns if they were spread")
     if alone is not None and alone <= together:
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
         return Choice(population, f"{own}: {reason}")
@@ -133,10 +136,17 @@ def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: 
             product.reset_pairs for code in codes for product in code.internal
         ):
             size = sum(_size(program, product) for code in codes for product in code.internal)
-            found += _FIRST["bf16"] + size / 10_000 * _READ
+            num_programs = sizes[0] * -(-sizes[1] // batch_tile(*sizes, processors))
+            found += (_FIRST["bf16"] + size / 10_000 * _READ) * max(1.0, num_programs / processors)
         else:
             return None
     return found
+
+
+def is_on_chip(program: GpuProgram) -> bool:
+    """Whether members that have programs to themselves keep all matrices there: none of those was timed in turns."""
+    components = enumerate(program.plan.components)
+    return all(component.is_hoisted or program.is_resident(number) for number, component in components)
 
 
 def _resident_microseconds(program: GpuProgram, number: int, sizes: tuple[int, int], processors: int) -> float:
@@ -163,13 +173,21 @@ class Tilings(tuple[Tiling, ...]):
         """What a moment takes, both passes."""
         return sum(each.microseconds for each in self)
 
+    def takes_turns(self, num_members: int) -> bool:
+        """Whether some of so many members wait for others."""
+        return any(each.num_members < num_members for each in self)
+
     def __str__(self) -> str:
         names = ("forward", "backward") * (len(self) // 2)
         return "spread over multiprocessors: " + "; ".join(
-            f"{name} over {each.num_programs}, {each.units} units of {each.rows} sequences each, "
+            f"{name} over {each.num_programs}{_at_a_time(each)}, {each.units} units of {each.rows} sequences each, "
             f"matrices {'in shared memory' if each.is_kept else 'streamed'}, about {each.microseconds:.1f} us a slot"
             for name, each in zip(names, self, strict=True)
         )
+
+
+def _at_a_time(tiling: Tiling) -> str:
+    return f" for {tiling.num_members} members at a time" if tiling.num_members > 1 else ""
 
 
 def spread_reason(program: GpuProgram, sizes: tuple[int, int], device: torch.device) -> Tilings | str:

@@ -44,7 +44,7 @@ def launch(
         return
     _require_short_addresses(arrays)
     tensors = [moments if argument.kind == "moments" else find(argument) for argument in kernel.text.arguments]
-    rows = batch_tile(arrays.P, arrays.B, arrays.processors)
+    rows = batch_tile(arrays.P, arrays.B, arrays.processors.own)
     grid = (arrays.P, -(-arrays.B // rows))
     options = {"ROWS": rows, "num_warps": kernel.text.num_warps, "num_stages": kernel.text.num_stages}
     kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), **options)
@@ -61,7 +61,7 @@ def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], T
         arrays.program.shapes(number),
         arrays.program.resident(number),
         (arrays.P, arrays.B),
-        arrays.processors,
+        arrays.processors.own,
     )
     device = arrays.device.index or 0
     kernel = arrays.program.resident_kernel(number, shape, arrays.shared, gradients, device)
@@ -102,24 +102,32 @@ def best_shape(shapes: Sequence[Shape], resident: Resident, sizes: tuple[int, in
 
 
 def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
-    """Run the kernel of a spread component."""
+    """Run the kernel of a spread component, on as many members at a time as the GPU has room for."""
     tilings = arrays.program.tilings(number, (arrays.P, arrays.B), arrays.processors)
     assert not isinstance(tilings, str), tilings  # the model has asked
     tiling = tilings[gradients is not None]
     device = arrays.device.index or 0
     gathered = None if gradients is None else gradients[:2]
     kernel = arrays.program.spread_kernel(number, tiling, arrays.shared, gathered, device)
-    grid = (arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows), arrays.P)
-    flags = torch.zeros(2 * grid[0] * grid[1] * grid[2], dtype=torch.int32, device=arrays.device)
+    workers, blocks = arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows)
+    flags = torch.zeros(2 * workers * blocks * arrays.P, dtype=torch.int32, device=arrays.device)
     tensors = [flags if argument.kind == "flags" else find(argument) for argument in kernel.text.arguments]
-    _launch(arrays, kernel, grid, tensors, at_once=True)
+    for first in range(0, arrays.P, tiling.num_members):
+        grid = (workers, blocks, min(tiling.num_members, arrays.P - first))
+        _launch(arrays, kernel, grid, tensors, at_once=True, first_member=first)
 
 
 def _launch(
-    arrays: GpuArrays, kernel: CudaKernel, grid: tuple[int, int, int], tensors: list[Tensor], *, at_once: bool
+    arrays: GpuArrays,
+    kernel: CudaKernel,
+    grid: tuple[int, int, int],
+    tensors: list[Tensor],
+    *,
+    at_once: bool,
+    first_member: int = 0,
 ) -> None:
     _require_short_addresses(arrays)
-    numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step]
+    numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step, first_member]
     kernel.function.launch(grid, kernel.num_threads, numbers, at_once=at_once)
 
 

@@ -17,6 +17,7 @@ from rnnlab.engine.gpu.resident import Layout, Reader, Resident, Shape, shapes_o
 from rnnlab.engine.gpu.resident_backward import resident_backward
 from rnnlab.engine.gpu.resident_forward import resident_forward
 from rnnlab.engine.gpu.resident_writer import ResidentWriter
+from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
 from rnnlab.engine.gpu.spread_backward import spread_backward
 from rnnlab.engine.gpu.spread_forward import spread_forward
@@ -244,7 +245,7 @@ class GpuProgram:
         component = self.plan.components[number]
         return SpreadComponent(component, self.codes_of(component), self.arithmetic)
 
-    def tilings(self, number: int, sizes: tuple[int, int], processors: int) -> tuple[Tiling, Tiling] | str:
+    def tilings(self, number: int, sizes: tuple[int, int], processors: Processors) -> tuple[Tiling, Tiling] | str:
         """How a component is cut up forward and backward, for so many members and sequences, or why it cannot be."""
         key = (number, sizes, processors, shared_memory())
         if key not in self._tilings:
@@ -252,7 +253,7 @@ class GpuProgram:
             passes = [
                 spread.tiling(sizes, processors, shared_memory(), backward=backward) for backward in (False, True)
             ]
-            reason = spread.obstacle or f"it does not fit into {processors} multiprocessors at once"
+            reason = spread.obstacle or f"it does not fit into {processors.all} multiprocessors at once"
             is_possible = spread.obstacle is None and None not in passes
             self._tilings[key] = (passes[0], passes[1]) if is_possible else reason  # type: ignore[assignment]
         return self._tilings[key]

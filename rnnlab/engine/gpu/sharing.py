@@ -4,10 +4,23 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 
 _SHARE: ContextVar[float] = ContextVar("share of the GPU", default=1.0)
+
+
+class Processors(NamedTuple):
+    """Multiprocessors that a model may take.
+
+    Args:
+        own: its share; more of them are taken from others, so that work there counts as much longer.
+        all: those of the GPU: programs that wait for one another run at once, and need one each.
+    """
+
+    own: int
+    all: int
 
 
 @contextmanager
@@ -23,9 +36,10 @@ def share_of_gpu(share: float) -> Generator[None]:
         _SHARE.reset(before)
 
 
-def processors(device: torch.device) -> int:
-    """How many multiprocessors of a device a model may take."""
-    return max(1, round(_SHARE.get() * _all_processors(device)))
+def processors(device: torch.device) -> Processors:
+    """The multiprocessors of a device that a model may take."""
+    every = _all_processors(device)
+    return Processors(max(1, round(_SHARE.get() * every)), every)
 
 
 @lru_cache(maxsize=8)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.layout import Arithmetic, padded
+from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.plan import Component
 from rnnlab.graph.elements import NodeKey
@@ -194,12 +195,13 @@ def shared_memory_use(
 
 
 class Tiling(NamedTuple):
-    """How a component is cut up: programs of so many sequences and units."""
+    """How a component is cut up: programs of so many sequences and units, of so many members at a time."""
 
     rows: int
     units: int
+    num_members: int
     num_programs: int
-    microseconds: float  # of a moment, by the cost model
+    microseconds: float  # of a moment of all members, by the cost model
     is_kept: bool  # whether matrices stay in shared memory
 
 
@@ -239,15 +241,17 @@ class SpreadComponent:
             return "a depth input inside of a cycle is projected"
         return None
 
-    def tiling(self, sizes: tuple[int, int], processors: int, shared_bytes: int, *, backward: bool) -> Tiling | None:
-        """The cheapest way to cut a pass up so that all programs run at once; None where there is none.
+    def tiling(
+        self, sizes: tuple[int, int], processors: Processors, shared_bytes: int, *, backward: bool
+    ) -> Tiling | None:
+        """The cheapest way to cut a pass up so that all programs of a member run at once; None where there is none.
 
-        Of a population the one with the fewest programs is taken among those that are nearly as cheap: other
-        populations run beside it (`tuning/worker.py`).
+        Members that do not fit at once take turns. Of a population the one with the fewest programs is taken among
+        those that are nearly as cheap: other populations run beside it (`tuning/worker.py`).
 
         Args:
             sizes: members and sequences.
-            processors: how many multiprocessors there are.
+            processors: the multiprocessors.
             shared_bytes: memory of each that a program may have.
             backward: which pass.
         """
@@ -265,13 +269,16 @@ class SpreadComponent:
         return min(near, key=lambda tiling: (tiling.num_programs, tiling.microseconds))
 
     def _tiling(
-        self, rows: int, units: int, sizes: tuple[int, int], processors: int, shared_bytes: int, backward: bool
+        self, rows: int, units: int, sizes: tuple[int, int], processors: Processors, shared_bytes: int, backward: bool
     ) -> Tiling | None:
         if any(padded(code.units) % units for code in self.codes):
             return None
-        num_programs = self.num_workers(units) * -(-sizes[1] // rows) * sizes[0]
-        if num_programs > processors:
+        of_a_member = self.num_workers(units) * -(-sizes[1] // rows)
+        if of_a_member > processors.all:
             return None
+        num_turns = -(-sizes[0] // (processors.all // of_a_member))
+        num_members = -(-sizes[0] // num_turns)
+        num_programs = num_members * of_a_member
         slowest, is_kept = 0.0, True
         for code in self.codes:
             stages = self.backward(code) if backward else self.forward(code)
@@ -280,7 +287,8 @@ class SpreadComponent:
                 return None
             is_kept &= use.is_kept
             slowest = max(slowest, self._microseconds(stages, use, rows, units, num_programs))
-        return Tiling(rows, units, num_programs, slowest, is_kept)
+        in_all = slowest * num_turns * max(1.0, num_programs / processors.own)
+        return Tiling(rows, units, num_members, num_programs, in_all, is_kept)
 
     def _microseconds(
         self, stages: Sequence[Stage], use: SharedMemory, rows: int, units: int, num_programs: int

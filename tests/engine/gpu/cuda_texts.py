@@ -9,6 +9,7 @@ from rnnlab.engine.gpu import cuda_driver, program
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.program import CudaKernel, GpuProgram
+from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.nodes import Part
 
 
@@ -70,7 +71,7 @@ def cuda_texts(
 
 
 def _spread(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> list[CudaText]:
-    tilings = made.tilings(number, sizes, gpu.num_processors)
+    tilings = made.tilings(number, sizes, Processors(gpu.num_processors, gpu.num_processors))
     if isinstance(tilings, str):
         return []
     passes = zip(tilings, (None, gradients_of(made)[:2]), strict=True)

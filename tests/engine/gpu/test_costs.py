@@ -9,10 +9,11 @@ import pytest
 
 from rnnlab import architecture
 from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
 
 RESULTS = json.loads((Path(__file__).parents[3] / "benchmarks" / "results" / "gpu-tilings-h200.json").read_text())
-PROCESSORS, SHARED_BYTES = 132, 232_448
+PROCESSORS, SHARED_BYTES = Processors(132, 132), 232_448
 
 Key = tuple[str, int, str, int, str]
 

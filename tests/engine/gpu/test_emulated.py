@@ -13,6 +13,7 @@ from rnnlab import CELLS, Architecture, Cell, EdgeSpec, Model, ModelError, NodeS
 from rnnlab.engine.gpu import arrays, choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program, spread_reason
 from rnnlab.engine.gpu.resident import Resident, Shape
+from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.training.numbers import Layout, arrays_of
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, ChooseShape, compare
@@ -55,7 +56,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     for module in (program, choice):
         monkeypatch.setattr(module, "is_interpreted", lambda: False)
     for module in (arrays, choice):
-        monkeypatch.setattr(module, "processors", lambda _: PROCESSORS)
+        monkeypatch.setattr(module, "processors", lambda _: Processors(PROCESSORS, PROCESSORS))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
     monkeypatch.setattr(program, "CudaFunction", EmulatedFunction)
     gpu_program.cache_clear()
@@ -285,6 +286,17 @@ def test_spread_networks_agree(name: str, precision: str) -> None:
     check(architecture(name, **SIZES, units=12), precision, "gpu-spread", population=1, batch_size=3)
 
 
+@pytest.mark.parametrize("name", ["sh:gru", "td:lstm"])
+def test_members_of_spread_networks_take_turns(break_kernels: BreakKernels, name: str) -> None:
+    network = architecture(name, **SIZES, units=12)
+    turns: dict[str, Any] = {"path": "gpu-spread", "population": PROCESSORS + 3, "batch_size": 3}
+    check(network, **turns)
+    changed = break_kernels("a.first_member + ", "")
+    with pytest.raises(DifferenceError):
+        check(network, **turns)
+    assert changed
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -337,7 +349,7 @@ def test_parameters_may_be_cut_from_a_larger_tensor(monkeypatch: pytest.MonkeyPa
     launch_kernel = EmulatedFunction.launch
 
     def watched(function: EmulatedFunction, grid: Any, num_threads: int, arguments: Sequence[int], **how: Any) -> None:
-        given.extend(arguments[:-3])  # but for T, B and the first step
+        given.extend(arguments[:-4])  # but for T, B, the first step and member
         launch_kernel(function, grid, num_threads, arguments, **how)
 
     monkeypatch.setattr(EmulatedFunction, "launch", watched)

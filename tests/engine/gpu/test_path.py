@@ -15,6 +15,7 @@ from rnnlab.engine.gpu.choice import Choice, choose
 from rnnlab.engine.gpu.cudnn import CudnnNetwork
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.resident import Shape
+from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.model import Model
 from tests.engine.gpu.checks import IS_INTERPRETED
 from tests.engine.gpu.cuda_texts import GPUS
@@ -67,7 +68,7 @@ def choose_on_h200(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> Chose
     gpu = GPUS["H200"]
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
-    monkeypatch.setattr(choice, "processors", lambda device: gpu.num_processors)
+    monkeypatch.setattr(choice, "processors", lambda device: Processors(gpu.num_processors, gpu.num_processors))
     monkeypatch.setattr(program, "shared_memory", lambda: gpu.shared_bytes)
     monkeypatch.setattr(program, "cluster_size", lambda: gpu.cluster_size)
 
@@ -102,7 +103,7 @@ def test_one_large_network_is_spread_and_a_population_is_not(choose_on_h200: Cho
     assert choose_on_h200(LARGE, "auto", 1, 64).program.is_spread
     population = choose_on_h200(NETWORK, "auto", 500, 64)
     assert not population.program.is_spread
-    assert "does not fit into 132 multiprocessors at once" in population.reason
+    assert "members would take turns if they were spread" in population.reason
 
 
 Timed = tuple[str, int, str, int, int]
@@ -162,7 +163,9 @@ def test_more_members_than_run_at_once_have_larger_programs(choose_on_h200: Chos
 def test_a_population_leaves_room_for_others_where_that_costs_little(choose_on_h200: Chosen) -> None:
     network = architecture("skip-9:lstm", input_size=1, output_size=10, units=64)
     one, twelve = (choose_on_h200(network, "spread", members, 50).reason for members in (1, 12))
-    assert twelve.count("over 48, 64 units of 16 sequences") == 2  # not over 96, which is hardly faster
+    assert (
+        twelve.count("over 48 for 12 members at a time, 64 units of 16 sequences") == 2
+    )  # not over 96, which is hardly faster
     assert one.count("over 16, 16 units of 16 sequences") == 2
 
 
@@ -170,9 +173,7 @@ def test_reason_says_how_members_are_cut_up(choose_on_h200: Chosen) -> None:
     network = architecture("sh:lstm", input_size=3, output_size=2, units=256)
     one, many = (choose_on_h200(network, "auto", members, 64).reason for members in (1, 132))
     assert one.startswith("a cluster of 8 programs for each member and 16 sequences, matrices in shared memory: about ")
-    assert many.startswith(
-        "a cluster of 4 programs for each member and 32 sequences, matrices in shared memory: it does"
-    )
+    assert many.startswith("a cluster of 4 programs for each member and 32 sequences, matrices in shared memory: memb")
     small = choose_on_h200(NETWORK, "population", 3, 5).reason
     assert small == "a program for each member and 16 sequences, matrices in shared memory, asked for"
 
@@ -180,7 +181,7 @@ def test_reason_says_how_members_are_cut_up(choose_on_h200: Chosen) -> None:
 def test_reason_says_how_a_network_is_cut_up(choose_on_h200: Chosen) -> None:
     found = choose_on_h200(LARGE, "spread", 1, 64)
     (number,) = (number for number, each in enumerate(found.program.plan.components) if not each.is_hoisted)
-    tilings = found.program.tilings(number, (1, 64), 132)
+    tilings = found.program.tilings(number, (1, 64), Processors(132, 132))
     assert not isinstance(tilings, str)
     assert found.reason.startswith("spread over multiprocessors: forward over ")
     for name, tiling in zip(("forward", "backward"), tilings, strict=True):
@@ -193,10 +194,33 @@ def test_both_directions_are_cut_up_apart(choose_on_h200: Chosen) -> None:
     assert reason.count("forward over") == reason.count("backward over") == 2
 
 
-def test_too_many_members_cannot_be_spread(choose_on_h200: Chosen) -> None:
+def test_members_that_do_not_fit_at_once_take_turns(choose_on_h200: Chosen) -> None:
+    assert "over 67 for 67 members at a time" in choose_on_h200(NETWORK, "spread", 133, 2).reason
+
+
+def test_too_many_sequences_cannot_be_spread(choose_on_h200: Chosen) -> None:
     message = "the network cannot be spread over the GPU: it does not fit into 132 multiprocessors at once"
     with pytest.raises(ModelError, match=message):
-        choose_on_h200(NETWORK, "spread", 133, 2)
+        choose_on_h200(NETWORK, "spread", 1, 64 * 133)
+
+
+@pytest.mark.parametrize("name", ["sh:tanh", "skip-40:tanh", "sh:lstm"])
+@pytest.mark.parametrize("members", [2, 10])
+def test_wide_networks_are_spread_beside_others_too(
+    choose_on_h200: Chosen, monkeypatch: pytest.MonkeyPatch, name: str, members: int
+) -> None:
+    """A program for each member would take a hundred microseconds and more a step."""
+    network = architecture(name, input_size=10, output_size=10, units=512)
+    alone = choose_on_h200(network, "auto", members, 50)
+    monkeypatch.setattr(choice, "processors", lambda device: Processors(19, 132))
+    shared = choose_on_h200(network, "auto", members, 50)
+    assert alone.program.is_spread
+    assert shared.program.is_spread
+    assert microseconds(shared) > microseconds(alone)  # more of its share
+
+
+def microseconds(found: Choice) -> float:
+    return sum(map(float, re.findall(r"about ([0-9.]+) us a slot", found.reason)))
 
 
 def test_an_old_gpu_spreads_nothing(choose_on_h200: Chosen, monkeypatch: pytest.MonkeyPatch) -> None:

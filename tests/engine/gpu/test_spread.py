@@ -11,6 +11,7 @@ from rnnlab import Architecture, ModelError, architecture
 from rnnlab.engine.gpu import program
 from rnnlab.engine.gpu.choice import Tilings, gpu_program, spread_reason
 from rnnlab.engine.gpu.layout import PRECISIONS, padded
+from rnnlab.engine.gpu.sharing import Processors, share_of_gpu
 from rnnlab.engine.gpu.spread import CHUNK, NEARLY, WARPS, SpreadComponent
 from rnnlab.engine.model import Model
 from tests.engine.comparison import DifferenceError
@@ -28,6 +29,7 @@ BRANCH = r"if \(worker >= \d+ && worker < \d+\)"
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU; test_emulated runs some spread kernels")
 widths = st.integers(1, 100) | st.integers(100, 2048)
 sizes = st.tuples(st.sampled_from([1, 1, 2, 7]), st.integers(1, 200))
+rooms = st.sampled_from(PROCESSORS).flatmap(lambda every: st.builds(Processors, st.integers(1, every), st.just(every)))
 shared_memories = st.sampled_from(SHARED_BYTES) | st.integers(SHARED_BYTES[0], SHARED_BYTES[-1])
 many_examples = settings(max_examples=max(100, settings().max_examples))  # they are cheap, and rarely at a border
 
@@ -58,12 +60,17 @@ def components(network: Architecture, precision: str) -> list[SpreadComponent]:
     networks(),
     st.sampled_from(PRECISIONS),
     sizes,
-    st.sampled_from(PROCESSORS),
+    rooms,
     shared_memories,
     st.booleans(),
 )
 def test_tiles_cover_every_unit_of_every_sequence_once(
-    network: Architecture, precision: str, sizes: tuple[int, int], processors: int, shared_bytes: int, backward: bool
+    network: Architecture,
+    precision: str,
+    sizes: tuple[int, int],
+    processors: Processors,
+    shared_bytes: int,
+    backward: bool,
 ) -> None:
     found = [
         (spread, tiling)
@@ -84,7 +91,9 @@ def test_tiles_cover_every_unit_of_every_sequence_once(
         assert sorted(workers) == list(range(spread.num_workers(tiling.units)))
         blocks = -(-sizes[1] // tiling.rows)
         assert (blocks - 1) * tiling.rows < sizes[1] <= blocks * tiling.rows
-        assert tiling.num_programs == len(workers) * blocks * sizes[0] <= processors
+        assert tiling.num_programs == len(workers) * blocks * tiling.num_members <= processors.all
+        num_turns = -(-sizes[0] // tiling.num_members)
+        assert (num_turns - 1) * tiling.num_members < sizes[0]
 
 
 @many_examples
@@ -111,7 +120,7 @@ def check_workers(text: CudaText, sizes: tuple[int, int], gpu: Gpu) -> None:
     for first, end in numbers(BRANCH.replace(r"\d+", r"(\d+)"), text.source):
         assert ends[-1] == first < end
         ends.append(end)
-    assert 0 < ends[-1] * -(-sizes[1] // rows) * sizes[0] <= gpu.num_processors
+    assert 0 < ends[-1] * -(-sizes[1] // rows) <= gpu.num_processors
 
 
 def check_shared_memory(text: CudaText, gpu: Gpu) -> None:
@@ -162,7 +171,8 @@ def test_a_larger_gpu_is_not_slower(
 ) -> None:
     for spread in components(network, precision):
         small, large = (
-            spread.tiling(sizes, *gpu, backward=backward) for gpu in zip(processors, shared_bytes, strict=True)
+            spread.tiling(sizes, Processors(count, count), memory, backward=backward)
+            for count, memory in zip(processors, shared_bytes, strict=True)
         )
         if small is not None:
             assert large is not None
@@ -175,7 +185,7 @@ def test_matrices_stay_on_the_chip_where_they_fit(units: int, is_kept: bool) -> 
     """2048 · 8192 numbers are more than 132 multiprocessors hold."""
     (spread,) = components(architecture("sh:lstm", input_size=3, output_size=2, units=units), "float32")
     for backward in (False, True):
-        tiling = spread.tiling((1, 16), 132, 232_448, backward=backward)
+        tiling = spread.tiling((1, 16), Processors(132, 132), 232_448, backward=backward)
         assert tiling is not None
         assert tiling.is_kept == is_kept
 
@@ -268,10 +278,19 @@ def test_a_broken_kernel_fails(
 
 
 @on_a_gpu
-def test_a_population_that_does_not_fit_is_refused() -> None:
+@pytest.mark.parametrize("share", [1.0, 0.1])
+def test_members_that_do_not_fit_at_once_take_turns(share: float) -> None:
+    network = architecture("sh:gru", input_size=3, output_size=2, units=20)
+    count = torch.cuda.get_device_properties(0).multi_processor_count + 1
+    with share_of_gpu(share):
+        compare(network, num_steps=3, population=count, precisions=["float32", "bf16"], paths=["gpu-spread"])
+
+
+@on_a_gpu
+def test_too_many_sequences_are_refused() -> None:
     network = architecture("sh:tanh", input_size=3, output_size=2, units=4)
     processors = torch.cuda.get_device_properties(0).multi_processor_count
-    model = Model(network, generator=torch.Generator().manual_seed(0), population=processors + 1, path="gpu-spread")
+    model = Model(network, generator=torch.Generator().manual_seed(0), path="gpu-spread")
     message = f"cannot be spread over the GPU: it does not fit into {processors} multiprocessors at once"
     with pytest.raises(ModelError, match=message):
-        model.cuda()(torch.zeros(1, 2, 3, device="cuda"))
+        model.cuda()(torch.zeros(64 * processors + 1, 2, 3, device="cuda"))
