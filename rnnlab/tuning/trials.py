@@ -125,13 +125,13 @@ class Trials:
 
     def make(self, lot: Lot, settings: Sequence[Setting]) -> None:
         """Make the trials of a lot, those that are not there; all of them, or none."""
+        known = self._rows() if lot.generation else {}
+        templates = [
+            self._template(lot, number, point, setting)
+            for number, point, setting in zip(lot.numbers, lot.points, settings, strict=True)
+            if number not in known
+        ]
         with self._store.session() as session:
-            known = {row.attribute for row in read_rows(session, self._study_id, "number")} if lot.generation else set()
-            templates = [
-                self._template(lot, number, point, setting)
-                for number, point, setting in zip(lot.numbers, lot.points, settings, strict=True)
-                if number not in known
-            ]
             add_trials(session, self._study_id, templates)
 
     def restore(self, lot: Lot, trials: Sequence[Trial]) -> None:
@@ -159,16 +159,14 @@ class Trials:
 
     def record(self, outcomes: Mapping[int, Outcome]) -> None:
         """Write down the ends of trials by their numbers, all or none; one that has ended already is left as it is."""
+        rows = self._all_rows()
+        first = {row.attribute: row.trial_id for row in reversed(rows)}
+        ends = {
+            row.trial_id: self._end(outcomes[row.attribute]) if row.trial_id == first[row.attribute] else _FAILED
+            for row in rows
+            if row.attribute in outcomes
+        }
         with self._store.session() as session:
-            ends: dict[int, FrozenTrial] = {}
-            known: set[int] = set()
-            for row in read_rows(session, self._study_id, "number"):
-                if (
-                    row.attribute in outcomes and row.state in STATES
-                ):  # of two with one number the later one does not count
-                    is_first = row.attribute not in known
-                    ends[row.trial_id] = self._end(outcomes[row.attribute]) if is_first else _FAILED
-                    known.add(row.attribute)
             end_trials(session, ends)
 
     def observations(self, lots: Sequence[Lot]) -> list[Observation]:
@@ -188,14 +186,16 @@ class Trials:
         return found
 
     def _rows(self) -> dict[int, TrialRow]:
-        """How trials stand, by our numbers."""
+        """How trials stand, by our numbers. Of two with one number the earlier counts: a worker that was believed dead
+        may have made the other one."""
+        return {row.attribute: row for row in reversed(self._all_rows())}
+
+    def _all_rows(self) -> list[TrialRow]:
         with self._store.session() as session:
-            rows = read_rows(session, self._study_id, "number")
-        return {row.attribute: row for row in reversed(rows) if row.state in STATES}
+            return [row for row in read_rows(session, self._study_id, "number") if row.state in STATES]
 
     def _frozen(self) -> dict[int, FrozenTrial]:
-        """Optuna's trials by our numbers. Of two with one number the earlier counts: a worker that was believed dead
-        may have made the other one."""
+        """The same as Optuna has them."""
         with self._store.errors():
             every = self._store.optuna.get_all_trials(self._study_id, deepcopy=False, states=tuple(STATES))
         return {trial.user_attrs["number"]: trial for trial in reversed(every)}
