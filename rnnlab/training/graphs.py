@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rnnlab.engine.gpu.cuda_driver import new_stream
+from rnnlab.engine.gpu.sharing import Processors, processors
 from rnnlab.engine.state import State
 from rnnlab.tasks.task import Batch
 from rnnlab.training.step import TrainingStep
@@ -21,22 +22,40 @@ from rnnlab.training.step import TrainingStep
 NUM_WARM_UPS = 3  # steps before recording, in which kernels are compiled and memory is found
 
 
+class WarmUps:
+    """Ordinary steps before one is recorded, of which the last has the multiprocessors that the recorded one will have.
+
+    Which kernels run depends on the share of the GPU, and a kernel cannot be loaded while a step is being recorded.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._num_done = device, 0
+        self._room: Processors | None = None
+
+    def is_another_due(self) -> bool:
+        """Whether the step at hand is an ordinary one; it counts then."""
+        room = processors(self._device)
+        if self._num_done >= NUM_WARM_UPS and room == self._room:
+            return False
+        self._num_done, self._room = self._num_done + 1, room
+        return True
+
+
 class GraphedStep:
     """A `TrainingStep` on samples, recorded after a few ordinary steps. All steps count, the ordinary ones too."""
 
     def __init__(self, step: TrainingStep) -> None:
         self._step, self._stream = step, borrowed_stream(self)
-        self._num_done = 0
+        self._warm_ups = WarmUps(step.state.numbers.device)
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
         """Do one step."""
-        if self._num_done < NUM_WARM_UPS:
+        if self._graph is None and self._warm_ups.is_another_due():
             aside(self._step, self._stream)
         else:
             self._graph = self._graph or recorded(self._step, self._step.generators, self._stream)
             self._graph.replay()
-        self._num_done += 1
 
 
 class GraphedStreamStep:
@@ -47,7 +66,7 @@ class GraphedStreamStep:
 
     def __init__(self, step: TrainingStep) -> None:
         self._step, self._stream = step, borrowed_stream(self)
-        self._num_done = 0
+        self._warm_ups = WarmUps(step.state.numbers.device)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._batch: Batch | None = None
         self._carried: State | None = None
@@ -55,13 +74,12 @@ class GraphedStreamStep:
     def __call__(self) -> None:
         """Do one step."""
         batch = self._step.feed.next()
-        if not batch.continues or self._num_done < NUM_WARM_UPS:
+        if not batch.continues or (self._graph is None and self._warm_ups.is_another_due()):
             aside(lambda: self._step.learn_from(batch), self._stream)
         else:
             self._bring(batch)
             self._graph = self._graph or recorded(self._one_step, self._step.generators, self._stream)
             self._graph.replay()
-        self._num_done += 1
 
     def _one_step(self) -> None:
         """From the tensors that stay where they are; the state that comes out goes there too."""

@@ -220,15 +220,17 @@ def _when(every: int | timedelta) -> Callable[[int], bool]:
         return lambda step: step % every == 0
     if every <= timedelta(0):
         raise TrainingError(f"save_every must be a time above 0, got {every!r}")
-    seconds, last = every.total_seconds(), time.perf_counter()
+    seconds = every.total_seconds()
+    started: float | None = None
 
     def has_passed(step: int) -> bool:
-        nonlocal last
+        nonlocal started
         now = time.perf_counter()
-        if now - last < seconds:
-            return False
-        last = now
-        return True
+        if started is None:  # the time that what was due has taken does not count
+            started = now
+        is_due = now - started >= seconds
+        started = None if is_due else started
+        return is_due
 
     return has_passed
 

@@ -21,7 +21,7 @@ from optuna.storages._rdb.models import (
     TrialValueModel,
 )
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import and_, func, insert, select, update
+from sqlalchemy import and_, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 
@@ -97,7 +97,17 @@ def end_trials(session: Session, ends: Mapping[int, FrozenTrial]) -> None:
     running: list[Any] = list(session.scalars(select(TrialModel).where(is_meant, is_running)))
     for trial in running:
         trial.state, trial.datetime_complete = ends[trial.trial_id].state, datetime.now()
-    _write_ends(session, {trial.trial_id: ends[trial.trial_id] for trial in running})
+    written = {trial.trial_id: ends[trial.trial_id] for trial in running}
+    _delete_ends(session, written)
+    _write_ends(session, written)
+
+
+def _delete_ends(session: Session, written: Mapping[int, FrozenTrial]) -> None:
+    """What a worker may have left that wrote one attribute after another, and did not come to the state."""
+    keys = {key for template in written.values() for key in template.user_attrs}
+    model = TrialUserAttributeModel
+    session.execute(delete(model).where(model.trial_id.in_(written), model.key.in_(keys)))
+    session.execute(delete(TrialIntermediateValueModel).where(TrialIntermediateValueModel.trial_id.in_(written)))
 
 
 def _write_ends(session: Session, written: Mapping[int, FrozenTrial]) -> None:

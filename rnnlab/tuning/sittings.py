@@ -40,6 +40,8 @@ class Sitting:
 def device_seconds(every: Sequence[Sitting]) -> float:
     """How long devices were at work: workers that sat at one at the same time used it together.
 
+    Devices are told apart by machine and kind: several GPUs of one kind in one machine count as one.
+
     >>> from dataclasses import replace
     >>> first = Sitting(study="s", worker="here:1:a", device="H200", ended=100.0, seconds=60.0, num_trials=5)
     >>> second = replace(first, worker="here:2:b", ended=110.0)

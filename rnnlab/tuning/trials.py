@@ -13,6 +13,7 @@ from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from rnnlab.errors import TuningError
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.run import Member
 from rnnlab.tuning.arms import Arm
@@ -161,6 +162,10 @@ class Trials:
         """Write down the ends of trials by their numbers, all or none; one that has ended already is left as it is."""
         rows = self._all_rows()
         first = {row.attribute: row.trial_id for row in reversed(rows)}
+        if missing := sorted(outcomes.keys() - first.keys()):
+            raise TuningError(
+                f"{self._arm.name}: trials {missing} are no longer in the store; run again to train them anew"
+            )
         ends = {
             row.trial_id: self._end(outcomes[row.attribute]) if row.trial_id == first[row.attribute] else _FAILED
             for row in rows

@@ -45,6 +45,18 @@ def test_recorded_steps_of_a_stream_are_the_ordinary_ones(on_the_cpu: None, size
     assert_same_run(recorded, plain)
 
 
+def test_step_is_recorded_with_the_multiprocessors_of_the_last_ordinary_one() -> None:
+    """Otherwise kernels might have to be loaded while it is, which CUDA refuses."""
+    warm_ups = graphs.WarmUps(torch.device("cpu"))
+    rooms = [(8, 8), (8, 8), (8, 8), (4, 8), (2, 8), (2, 8)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs, "processors", lambda device: rooms[len(due)])
+        due: list[bool] = []
+        while len(due) < len(rooms):
+            due.append(warm_ups.is_another_due())
+    assert due == [True] * 5 + [False]
+
+
 def test_recorded_steps_read_the_same_tensors(on_the_cpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph knows places in memory, not names."""
     places: set[tuple[int, ...]] = set()

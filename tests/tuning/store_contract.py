@@ -12,7 +12,7 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.orm import Session
 
 from rnnlab import TuningError
@@ -317,6 +317,22 @@ class StoreContract:
         states = [trial.state.name for trial in store.optuna.get_all_trials(store.study_id(STUDY, "gru"))]
         assert states[1::2] == ["FAIL"] * 4
         assert set(states[::2]) <= {"COMPLETE", "PRUNED"}
+
+    def test_trial_that_somebody_took_away_is_missed_and_made_again(self, place: str, tmp_path: Path) -> None:
+        arms = [arm(num_trials=4)]
+        store = Store(place)
+        store.add_study(STUDY, arms)
+        how = Work(population=4, checkpoints=tmp_path / "c")
+
+        def take_away(event: TuningEvent) -> None:
+            trials = store.optuna.get_all_trials(store.study_id(STUDY, "gru"), states=[TrialState.RUNNING])
+            if isinstance(event, Trained) and len(trials) == 4:
+                store.optuna.set_trial_state_values(trials[1]._trial_id, TrialState.FAIL)
+
+        with pytest.raises(TuningError, match=r"gru: trials \[1\] are no longer in the store; run again"):
+            work(store, STUDY, arms, replace(how, report=take_away))
+        assert work(store, STUDY, arms, how)
+        assert_same_trials(trials_of(store, arms), undisturbed(tmp_path, arms, population=4))
 
     def test_store_has_a_clock(self, place: str) -> None:
         store = Store(place)

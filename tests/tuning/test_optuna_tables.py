@@ -117,6 +117,22 @@ def test_trials_that_have_ended_stay_as_they_are(store: Store) -> None:
     assert store.optuna.get_all_trials(study) == [before]
 
 
+def test_ends_that_were_half_written_are_written_anew(store: Store) -> None:
+    """By a version that wrote one attribute after another, and was killed."""
+    mine, theirs = (store.optuna.create_new_study([StudyDirection.MINIMIZE]) for _ in range(2))
+    begun = create_trial(state=TrialState.RUNNING, user_attrs={"number": 0})
+    end = create_trial(state=TrialState.COMPLETE, value=1.0, user_attrs={"end": 2}, intermediate_values={5: 0.5})
+    written_by_optuna(store, theirs, [begun], [end])
+    name = store.optuna.create_new_trial(mine, begun)
+    store.optuna.set_trial_user_attr(name, "end", 1)
+    store.optuna.set_trial_intermediate_value(name, 5, 0.1)
+    with store.session() as session:
+        end_trials(session, {name: end})
+    assert list(map(content, store.optuna.get_all_trials(mine))) == list(
+        map(content, store.optuna.get_all_trials(theirs))
+    )
+
+
 def test_trials_that_are_added_at_once_have_different_numbers(tmp_path: Path) -> None:
     place = tmp_path / "rnnlab.db"
     study = Store(place).optuna.create_new_study([StudyDirection.MINIMIZE])

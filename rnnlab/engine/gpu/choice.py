@@ -24,6 +24,7 @@ from rnnlab.errors import ModelError
 _FIRST = {"bf16": 1.3, "tf32": 2.6, "float32": 3.2}
 _ON_CHIP = {"bf16": 0.8, "tf32": 1.15, "float32": 2.0}
 _FURTHER, _READ, _SPREAD = 0.8, 2.7, 1.25
+_MOST_TURNS = 4  # of members that are spread, where nobody measured what they would take alone
 
 
 class Choice(NamedTuple):
@@ -78,8 +79,8 @@ def choose(
     if isinstance(found, str):
         return Choice(population, f"{own}: {found}")
     alone, together = microseconds_alone(population, sizes, room), _SPREAD * found.microseconds
-    if found.takes_turns(sizes[0]) and is_on_chip(population):
-        return Choice(population, f"{own}: members would take turns if they were spread")
+    if found.num_turns > (1 if is_on_chip(population) else _MOST_TURNS if alone is None else math.inf):
+        return Choice(population, f"{own}: members would take {found.num_turns} turns if they were spread")
     if alone is not None and alone <= together:
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
         return Choice(population, f"{own}: {reason}")
@@ -173,21 +174,22 @@ class Tilings(tuple[Tiling, ...]):
         """What a moment takes, both passes."""
         return sum(each.microseconds for each in self)
 
-    def takes_turns(self, num_members: int) -> bool:
-        """Whether some of so many members wait for others."""
-        return any(each.num_members < num_members for each in self)
+    @property
+    def num_turns(self) -> int:
+        """In how many turns members run."""
+        return max(each.num_turns for each in self)
 
     def __str__(self) -> str:
         names = ("forward", "backward") * (len(self) // 2)
         return "spread over multiprocessors: " + "; ".join(
-            f"{name} over {each.num_programs}{_at_a_time(each)}, {each.units} units of {each.rows} sequences each, "
+            f"{name} over {each.num_programs}{_turns(each)}, {each.units} units of {each.rows} sequences each, "
             f"matrices {'in shared memory' if each.is_kept else 'streamed'}, about {each.microseconds:.1f} us a slot"
             for name, each in zip(names, self, strict=True)
         )
 
 
-def _at_a_time(tiling: Tiling) -> str:
-    return f" for {tiling.num_members} members at a time" if tiling.num_members > 1 else ""
+def _turns(tiling: Tiling) -> str:
+    return f" in {tiling.num_turns} turns" if tiling.num_turns > 1 else ""
 
 
 def spread_reason(program: GpuProgram, sizes: tuple[int, int], device: torch.device) -> Tilings | str:

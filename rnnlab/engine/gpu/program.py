@@ -281,7 +281,7 @@ class GpuProgram:
             gradients: in the backward pass, the parts that gather gradients and those for which some lie in memory.
             device: where it is to run.
         """
-        key = ("spread", number, tiling, shared, gradients, device)
+        key = ("spread", number, tiling.rows, tiling.units, shared, gradients, device)
         if key not in self._kernels:
             writer = self.spread_writer(number, tiling, shared)
             text = spread_forward(writer) if gradients is None else spread_backward(writer, *gradients)

@@ -200,6 +200,7 @@ class Tiling(NamedTuple):
     rows: int
     units: int
     num_members: int
+    num_turns: int
     num_programs: int
     microseconds: float  # of a moment of all members, by the cost model
     is_kept: bool  # whether matrices stay in shared memory
@@ -288,7 +289,7 @@ class SpreadComponent:
             is_kept &= use.is_kept
             slowest = max(slowest, self._microseconds(stages, use, rows, units, num_programs))
         in_all = slowest * num_turns * max(1.0, num_programs / processors.own)
-        return Tiling(rows, units, num_members, num_programs, in_all, is_kept)
+        return Tiling(rows, units, num_members, num_turns, num_programs, in_all, is_kept)
 
     def _microseconds(
         self, stages: Sequence[Stage], use: SharedMemory, rows: int, units: int, num_programs: int
