@@ -1,9 +1,10 @@
 """More training steps for networks of `collins-capacity`: does time keep them from the bits that the paper reports?
 
-python results/checks/capacity_steps.py "tanh depth 1 parameters 2000" --steps 30000 300000 -o capacity-steps.json
+python results/checks/capacity_steps.py "tanh depth 1 parameters 2000" --per-parameter 3.5 4 4.5 5 -o tanh.json
+python results/checks/capacity_steps.py "irnn depth 1 parameters 2000" --per-parameter 2.5 3 3.5 -o irnn.json
 
 The setting that stored most in the record is trained again for each number of steps, on sets of several sizes, as one
-population; its learning rate falls over all of the steps. Everything else is as it was.
+population; its learning rate falls over all of the steps. Everything else is as it was. capacity-steps.json holds both.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Optuna's tables, many trials at a time.
 
 Optuna's own storage gives every attribute and every intermediate value of a trial a transaction of its own, and looks
-for earlier ones before it adds any: about 25 ms a trial. Populations of small networks end faster than that. Here all
-trials of a lot are added in one transaction, and ended in one, half a millisecond each (`benchmarks/store.py`); the
-rows are those that Optuna would have written.
+for earlier ones before it adds any: about 30 ms a trial. Populations of small networks end faster than that. Here all
+trials of a lot are added in one transaction, and ended in one, less than a millisecond each (`benchmarks/store.py`);
+the rows are those that Optuna would have written.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Trials: what is written down of each in Optuna's tables, and how it is read back.
 
-A trial is made in one go, running, with its point and all that is known before training. At its end come scores,
-outcome, learning curve and circumstances, and then its state: `complete`, with the watched validation score as value,
+A trial is made running, with its point and all that is known before training. At its end come, at once, scores,
+outcome, learning curve, circumstances and its state: `complete`, with the watched validation score as value,
 or `infeasible` (C72), which is `PRUNED` to Optuna, without a value. Optuna numbers trials in the order in which workers
 make them; the number that counts is the place in the arm, `number`.
 """
