@@ -6,6 +6,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from rnnlab.engine.gpu.sharing import share_of_gpu
 from rnnlab.engine.memory import training_memory
 from rnnlab.engine.model import Model
 from rnnlab.engine.state import State
@@ -31,7 +32,7 @@ def evaluate(
     tally, carried = Tally.empty(), None
     at_once = sequences_at_once(model, task, batch_size)
     num_batches = None if num_sequences is None else math.ceil(num_sequences / at_once)
-    with torch.no_grad():
+    with torch.no_grad(), share_of_gpu(1.0):  # scores are waited for: populations beside this one run dry meanwhile
         for batch in islice(task.batches(split, at_once, device=device), num_batches):
             state: State | None = carried if batch.continues else None
             outputs, carried = model(batch.inputs, state, batch.lengths, only_last=task.only_last)

@@ -22,6 +22,7 @@ from rnnlab.training.checkpoints import Checkpoint, CheckpointStore
 from rnnlab.training.events import Event, Finished, Saved, Started
 from rnnlab.training.fitting import check_fit, run_description
 from rnnlab.training.hyperparameters import Hyperparameters, require_integer
+from rnnlab.training.pace import Pace, Saves, saves
 from rnnlab.training.population import Population
 from rnnlab.training.run import Run
 from rnnlab.training.saving import Snapshot
@@ -41,7 +42,7 @@ def train(
     report: Callable[[Event], None] | None = None,
     report_every: int = 100,
     checkpoint: str | Path | None = None,
-    save_every: int | timedelta = 1000,
+    save_every: int | timedelta | Pace = 1000,
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
@@ -62,7 +63,8 @@ def train(
         report: called with everything that happens (`rnnlab.training.events`).
         report_every: after how many steps the host looks at losses and at who diverged.
         checkpoint: a folder in which the run is saved, to go on with after an interruption.
-        save_every: after how many steps it is, or how much time; also at the end.
+        save_every: after how many steps it is, or how much time, more where that would be a large part of it; also at
+            the end. Runs that take turns may share a `Pace`.
         resume: whether to go on from the checkpoint in that folder.
         stop: asked after every step; once it says yes, the run is saved and comes back incomplete.
 
@@ -115,14 +117,14 @@ def training(
     report: Callable[[Event], None] | None = None,
     report_every: int = 100,
     checkpoint: str | Path | None = None,
-    save_every: int | timedelta = 1000,
+    save_every: int | timedelta | Pace = 1000,
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> "Training":
     """What `train` does, for those who do something between steps: it yields after each, and returns the run."""
     members = _members(hyperparameters)
     require_integer("report_every", report_every, 1)
-    is_save_due = _when(save_every)
+    when = saves(save_every)
     check_fit(architecture, task, members)
     told = report or _nothing
     description = run_description(architecture, task, members, seed, device, path, precision)
@@ -142,7 +144,7 @@ def training(
     started = time.perf_counter()
     told(_started(population))
     with store.held() if store is not None else nullcontext():
-        yield from _steps(population, report_every, compact, store, is_save_due, stop or _never)
+        yield from _steps(population, report_every, compact, store, when, stop or _never)
         if store is not None:
             _save(population, store)
     run = population.run(is_single=isinstance(hyperparameters, Hyperparameters | None))
@@ -194,7 +196,7 @@ def _steps(
     report_every: int,
     compact: bool,
     store: CheckpointStore | None,
-    is_save_due: Callable[[int], bool],
+    when: Saves,
     stop: Callable[[], bool],
 ) -> Generator[None]:
     """One after another, until nobody is left to train or somebody says stop."""
@@ -206,33 +208,14 @@ def _steps(
             population.evaluate()
         if compact and population.num_unfinished <= population.num_rows / 2:
             population.compact()
-        if store is not None and is_save_due(population.num_steps):
+        if store is not None and when.is_due(population.num_steps):
+            population.wait()  # what is still on its way is not the checkpoint's time
+            began = time.perf_counter()
             _save(population, store)
+            when.took(time.perf_counter() - began)
         if stop():
             return
         yield
-
-
-def _when(every: int | timedelta) -> Callable[[int], bool]:
-    """Whether something is due after a step: every so many of them, or once so much time has passed."""
-    if not isinstance(every, timedelta):
-        require_integer("save_every", every, 1)
-        return lambda step: step % every == 0
-    if every <= timedelta(0):
-        raise TrainingError(f"save_every must be a time above 0, got {every!r}")
-    seconds = every.total_seconds()
-    started: float | None = None
-
-    def has_passed(step: int) -> bool:
-        nonlocal started
-        now = time.perf_counter()
-        if started is None:  # the time that what was due has taken does not count
-            started = now
-        is_due = now - started >= seconds
-        started = None if is_due else started
-        return is_due
-
-    return has_passed
 
 
 def _save(population: Population, store: CheckpointStore) -> None:

@@ -141,6 +141,11 @@ class Population:
         self.step_on_device()
         self.num_steps += 1
 
+    def wait(self) -> None:
+        """Until the device has done all steps so far."""
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
+
     def look(self) -> None:
         """Bring losses and what diverged to the host."""
         reasons, steps = (tensor.tolist() for tensor in (self._state.feasibility.reason, self._state.feasibility.step))

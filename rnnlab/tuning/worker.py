@@ -31,6 +31,7 @@ from rnnlab.engine.gpu.sharing import share_of_gpu
 from rnnlab.errors import TuningError
 from rnnlab.training.events import Event, Started
 from rnnlab.training.loop import training
+from rnnlab.training.pace import Pace
 from rnnlab.training.run import Run
 from rnnlab.training.words import usable_device
 from rnnlab.tuning.arms import Arm, require_whole
@@ -87,7 +88,8 @@ class Work:
         device: where it trains.
         population: how many networks at once; left out, as many as the device likes.
         checkpoints: where populations are saved; left out, beside a SQLite file, or in the current folder.
-        save_every: after how many steps they are; left out, every half a minute.
+        save_every: after how many steps they are; left out, every half a minute, or more rarely where that would take
+            more than a twentieth of the time.
         report: called with everything that happens (`events.py`).
         report_every: after how many steps training says how it stands.
         stop: asked after every step; once it says yes, trials are saved, handed back, and the worker ends.
@@ -141,6 +143,7 @@ class Worker:
         self._know(arms)
         self._root = checkpoint_root(store, how.checkpoints)
         self._report = how.report or _nothing
+        self._pace = Pace(SAVE_EVERY)
         self._num_begun = self._num_recorded = 0
         self._running: list[_Running] = []
 
@@ -300,6 +303,8 @@ class Worker:
         heart = Heart(self._lots, lot, self._how.grace / BEATS)
         try:
             with heart:
+                if self._is_stopped():  # before it began: kernels of many lots may take long to compile
+                    return
                 is_finished = (yield from self._train_populations(lot, heart)) and self._lots.finish(lot)
         except torch.OutOfMemoryError as error:
             raise TuningError(
@@ -359,7 +364,7 @@ class Worker:
             report=told,
             report_every=self._how.report_every,
             checkpoint=folder,
-            save_every=self._how.save_every or SAVE_EVERY,
+            save_every=self._how.save_every or self._pace,
             resume=has_checkpoint(folder),
             stop=lambda: self._is_stopped() or heart.is_lost,
         )

@@ -1,6 +1,7 @@
 """What a worker does: which arm it goes on with, how many trials it takes, what it records (issue 7, 1, 4, 5)."""
 
 import importlib.metadata
+import math
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ import torch
 
 from rnnlab import CheckpointError, Hyperparameters, TrainingError, TuningError, evaluate, task, train
 from rnnlab.engine.gpu import sharing
-from rnnlab.training.events import Finished, Saved, Stepped
+from rnnlab.training import pace
+from rnnlab.training.events import Finished, Saved, Started, Stepped
 from rnnlab.tuning import worker
 from rnnlab.tuning.dimensions import Category, Float
 from rnnlab.tuning.events import (
@@ -214,6 +216,7 @@ def test_checkpoints_are_written_now_and_then_and_at_the_end(
     milliseconds: float, expected: list[int], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "SAVE_EVERY", timedelta(milliseconds=milliseconds))
+    monkeypatch.setattr(pace, "SHARE", math.inf)
     _, events = worked(store, [arm(num_trials=2, num_steps=20)], population=2)
     saved = [event.event.step for event in events if isinstance(event, Trained) and isinstance(event.event, Saved)]
     assert saved == expected
@@ -404,6 +407,25 @@ def test_all_that_run_side_by_side_are_saved_when_told_to_stop(
     assert sorted(handed) == sorted(saved) == ["four", "one", "three", "two"]
     assert work(store, STUDY, arms, Work(population=6))
     assert_same_trials(trials_of(store, arms), alone)
+
+
+def test_lots_that_have_not_begun_when_told_to_stop_do_not_begin(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their first steps may take long, for kernels are compiled."""
+    arms = few_trials()
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    store.add_study(STUDY, arms)
+    events: list[TuningEvent] = []
+
+    def stop() -> bool:
+        return any(isinstance(event, Trained) for event in events)
+
+    assert not work(store, STUDY, arms, Work(population=6, report=events.append, stop=stop))
+    begun = [event.arm for event in events if isinstance(event, Trained) and isinstance(event.event, Started)]
+    handed = [event.arm for event in events if isinstance(event, LotHandedBack)]
+    assert len(begun) == 1
+    assert sorted(handed) == ["four", "one", "three", "two"]
+    assert work(store, STUDY, arms, Work(population=6))
 
 
 def test_worker_learns_of_arms_that_its_study_has_gained(store: Store) -> None:

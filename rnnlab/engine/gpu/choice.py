@@ -24,7 +24,7 @@ from rnnlab.errors import ModelError
 _FIRST = {"bf16": 1.3, "tf32": 2.6, "float32": 3.2}
 _ON_CHIP = {"bf16": 0.8, "tf32": 1.15, "float32": 2.0}
 _FURTHER, _READ, _SPREAD = 0.8, 2.7, 1.25
-_MOST_TURNS = 4  # of members that are spread, where nobody measured what they would take alone
+_MOST_TURNS = 4  # of spread networks, where nobody measured what they would take alone
 
 
 class Choice(NamedTuple):
@@ -80,7 +80,7 @@ def choose(
         return Choice(population, f"{own}: {found}")
     alone, together = microseconds_alone(population, sizes, room), _SPREAD * found.microseconds
     if found.num_turns > (1 if is_on_chip(population) else _MOST_TURNS if alone is None else math.inf):
-        return Choice(population, f"{own}: members would take {found.num_turns} turns if they were spread")
+        return Choice(population, f"{own}: it would take {found.num_turns} turns if it were spread")
     if alone is not None and alone <= together:
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
         return Choice(population, f"{own}: {reason}")
@@ -176,7 +176,7 @@ class Tilings(tuple[Tiling, ...]):
 
     @property
     def num_turns(self) -> int:
-        """In how many turns members run."""
+        """In how many turns its programs run."""
         return max(each.num_turns for each in self)
 
     def __str__(self) -> str:

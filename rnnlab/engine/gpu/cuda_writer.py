@@ -167,11 +167,12 @@ class CudaWriter:
         numbers = ", ".join(f"{name} = {value}" for name, value in {"PRECISION": bits, **constants}.items())
         return KernelText(
             f"{files[0]}\nconstexpr int {numbers};\n\n{files[1]}\n{files[2]}\n"
-            f"struct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step, first_member;\n}};\n\n"
+            f"struct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step, first_team;\n}};\n\n"
             f'extern "C" __global__ void __launch_bounds__({bounds}) {cluster}kernel(const Arguments a) {{\n'
-            "  const i64 B = a.num_rows, member = a.first_member + blockIdx.z;\n"
+            "  const i64 B = a.num_rows, team = a.first_team + blockIdx.z * gridDim.y + blockIdx.y;\n"
+            "  const i64 num_blocks = (B + ROWS - 1) / ROWS, member = team / num_blocks;\n"
             "  const int T = (int)a.num_steps, num_rows = (int)B, thread = threadIdx.x, warp = thread / 32;\n"
-            "  const int first_row = blockIdx.y * ROWS, num_live = min(ROWS, (int)B - first_row);\n"
+            "  const int first_row = (int)(team % num_blocks) * ROWS, num_live = min(ROWS, (int)B - first_row);\n"
             f"{head}" + "\n".join(self.lines) + "\n}\n",
             tuple(self.arguments),
             1,

@@ -102,19 +102,19 @@ def best_shape(shapes: Sequence[Shape], resident: Resident, sizes: tuple[int, in
 
 
 def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
-    """Run the kernel of a spread component, on as many members at a time as the GPU has room for."""
+    """Run the kernel of a spread component, on as many teams at a time as the GPU has room for."""
     tilings = arrays.program.tilings(number, (arrays.P, arrays.B), arrays.processors)
     assert not isinstance(tilings, str), tilings  # the model has asked
     tiling = tilings[gradients is not None]
     device = arrays.device.index or 0
     gathered = None if gradients is None else gradients[:2]
     kernel = arrays.program.spread_kernel(number, tiling, arrays.shared, gathered, device)
-    workers, blocks = arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows)
-    flags = torch.zeros(2 * workers * blocks * arrays.P, dtype=torch.int32, device=arrays.device)
+    workers, teams = arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows) * arrays.P
+    flags = torch.zeros(2 * workers * teams, dtype=torch.int32, device=arrays.device)
     tensors = [flags if argument.kind == "flags" else find(argument) for argument in kernel.text.arguments]
-    for first in range(0, arrays.P, tiling.num_members):
-        grid = (workers, blocks, min(tiling.num_members, arrays.P - first))
-        _launch(arrays, kernel, grid, tensors, at_once=True, first_member=first)
+    for first in range(0, teams, tiling.num_teams):
+        grid = (workers, min(tiling.num_teams, teams - first), 1)
+        _launch(arrays, kernel, grid, tensors, at_once=True, first_team=first)
 
 
 def _launch(
@@ -124,10 +124,10 @@ def _launch(
     tensors: list[Tensor],
     *,
     at_once: bool,
-    first_member: int = 0,
+    first_team: int = 0,
 ) -> None:
     _require_short_addresses(arrays)
-    numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step, first_member]
+    numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step, first_team]
     kernel.function.launch(grid, kernel.num_threads, numbers, at_once=at_once)
 
 

@@ -195,11 +195,14 @@ def shared_memory_use(
 
 
 class Tiling(NamedTuple):
-    """How a component is cut up: programs of so many sequences and units, of so many members at a time."""
+    """How a component is cut up: programs of so many sequences and units.
+
+    The programs of the same sequences of a member are a team: they wait for one another, and for nobody else.
+    """
 
     rows: int
     units: int
-    num_members: int
+    num_teams: int  # at a time
     num_turns: int
     num_programs: int
     microseconds: float  # of a moment of all members, by the cost model
@@ -245,9 +248,9 @@ class SpreadComponent:
     def tiling(
         self, sizes: tuple[int, int], processors: Processors, shared_bytes: int, *, backward: bool
     ) -> Tiling | None:
-        """The cheapest way to cut a pass up so that all programs of a member run at once; None where there is none.
+        """The cheapest way to cut a pass up so that all programs of a team run at once; None where there is none.
 
-        Members that do not fit at once take turns. Of a population the one with the fewest programs is taken among
+        Teams that do not fit at once take turns. Of a population the one with the fewest programs is taken among
         those that are nearly as cheap: other populations run beside it (`tuning/worker.py`).
 
         Args:
@@ -274,12 +277,12 @@ class SpreadComponent:
     ) -> Tiling | None:
         if any(padded(code.units) % units for code in self.codes):
             return None
-        of_a_member = self.num_workers(units) * -(-sizes[1] // rows)
-        if of_a_member > processors.all:
+        of_a_team, in_all = self.num_workers(units), sizes[0] * -(-sizes[1] // rows)
+        if of_a_team > processors.all:
             return None
-        num_turns = -(-sizes[0] // (processors.all // of_a_member))
-        num_members = -(-sizes[0] // num_turns)
-        num_programs = num_members * of_a_member
+        num_turns = -(-in_all // (processors.all // of_a_team))
+        num_teams = -(-in_all // num_turns)
+        num_programs = num_teams * of_a_team
         slowest, is_kept = 0.0, True
         for code in self.codes:
             stages = self.backward(code) if backward else self.forward(code)
@@ -288,8 +291,8 @@ class SpreadComponent:
                 return None
             is_kept &= use.is_kept
             slowest = max(slowest, self._microseconds(stages, use, rows, units, num_programs))
-        in_all = slowest * num_turns * max(1.0, num_programs / processors.own)
-        return Tiling(rows, units, num_members, num_turns, num_programs, in_all, is_kept)
+        microseconds = slowest * num_turns * max(1.0, num_programs / processors.own)
+        return Tiling(rows, units, num_teams, num_turns, num_programs, microseconds, is_kept)
 
     def _microseconds(
         self, stages: Sequence[Stage], use: SharedMemory, rows: int, units: int, num_programs: int

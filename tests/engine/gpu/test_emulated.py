@@ -286,12 +286,24 @@ def test_spread_networks_agree(name: str, precision: str) -> None:
     check(architecture(name, **SIZES, units=12), precision, "gpu-spread", population=1, batch_size=3)
 
 
-@pytest.mark.parametrize("name", ["sh:gru", "td:lstm"])
+@pytest.mark.parametrize("name", ["sh:gru", "st:tanh"])
 def test_members_of_spread_networks_take_turns(break_kernels: BreakKernels, name: str) -> None:
     network = architecture(name, **SIZES, units=12)
     turns: dict[str, Any] = {"path": "gpu-spread", "population": PROCESSORS + 3, "batch_size": 3}
     check(network, **turns)
-    changed = break_kernels("a.first_member + ", "")
+    changed = break_kernels("a.first_team + ", "")
+    with pytest.raises(DifferenceError):
+        check(network, **turns)
+    assert changed
+
+
+@pytest.mark.parametrize("name", ["sh:gru", "st:tanh"])
+def test_sequences_of_spread_networks_take_turns(break_kernels: BreakKernels, name: str) -> None:
+    """Of three members fifteen blocks of sequences, of which at most eight run at once: turns end within members."""
+    network = architecture(name, **SIZES, units=12)
+    turns: dict[str, Any] = {"path": "gpu-spread", "population": 3, "batch_size": 64 * 4 + 5, "num_steps": 3}
+    check(network, **turns)
+    changed = break_kernels("team % num_blocks", "blockIdx.y")
     with pytest.raises(DifferenceError):
         check(network, **turns)
     assert changed

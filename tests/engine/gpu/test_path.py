@@ -103,7 +103,7 @@ def test_one_large_network_is_spread_and_a_population_is_not(choose_on_h200: Cho
     assert choose_on_h200(LARGE, "auto", 1, 64).program.is_spread
     population = choose_on_h200(NETWORK, "auto", 500, 64)
     assert not population.program.is_spread
-    assert "turns if they were spread" in population.reason
+    assert "turns if it were spread" in population.reason
 
 
 Timed = tuple[str, int, str, int, int]
@@ -171,7 +171,9 @@ def test_reason_says_how_members_are_cut_up(choose_on_h200: Chosen) -> None:
     network = architecture("sh:lstm", input_size=3, output_size=2, units=256)
     one, many = (choose_on_h200(network, "auto", members, 64).reason for members in (1, 132))
     assert one.startswith("a cluster of 8 programs for each member and 16 sequences, matrices in shared memory: about ")
-    assert many.startswith("a cluster of 4 programs for each member and 32 sequences, matrices in shared memory: memb")
+    assert many.startswith(
+        "a cluster of 4 programs for each member and 32 sequences, matrices in shared memory: it would"
+    )
     small = choose_on_h200(NETWORK, "population", 3, 5).reason
     assert small == "a program for each member and 16 sequences, matrices in shared memory, asked for"
 
@@ -196,10 +198,15 @@ def test_members_that_do_not_fit_at_once_take_turns(choose_on_h200: Chosen) -> N
     assert "over 67 in 2 turns" in choose_on_h200(NETWORK, "spread", 133, 2).reason
 
 
-def test_too_many_sequences_cannot_be_spread(choose_on_h200: Chosen) -> None:
+def test_sequences_that_do_not_fit_at_once_take_turns(choose_on_h200: Chosen) -> None:
+    assert "over 67 in 2 turns" in choose_on_h200(NETWORK, "spread", 1, 64 * 133).reason
+
+
+def test_networks_wider_than_the_gpu_cannot_be_spread(choose_on_h200: Chosen) -> None:
+    network = architecture("sh:tanh", input_size=3, output_size=2, units=64 * 132 + 1)
     message = "the network cannot be spread over the GPU: it does not fit into 132 multiprocessors at once"
     with pytest.raises(ModelError, match=message):
-        choose_on_h200(NETWORK, "spread", 1, 64 * 133)
+        choose_on_h200(network, "spread", 1, 1)
 
 
 @pytest.mark.parametrize("name", ["sh:tanh", "skip-40:tanh", "sh:lstm"])

@@ -91,9 +91,9 @@ def test_tiles_cover_every_unit_of_every_sequence_once(
         assert sorted(workers) == list(range(spread.num_workers(tiling.units)))
         blocks = -(-sizes[1] // tiling.rows)
         assert (blocks - 1) * tiling.rows < sizes[1] <= blocks * tiling.rows
-        assert tiling.num_programs == len(workers) * blocks * tiling.num_members <= processors.all
-        num_turns = -(-sizes[0] // tiling.num_members)
-        assert (num_turns - 1) * tiling.num_members < sizes[0]
+        assert tiling.num_programs == len(workers) * tiling.num_teams <= processors.all
+        num_teams = sizes[0] * blocks
+        assert (tiling.num_turns - 1) * tiling.num_teams < num_teams <= tiling.num_turns * tiling.num_teams
 
 
 @many_examples
@@ -107,20 +107,19 @@ def test_texts_stay_within_programs_and_shared_memory(
     assume(texts)
     smaller = gpu._replace(shared_bytes=max(text.shared_bytes for text in texts) - 1)
     for text in texts:
-        check_workers(text, sizes, gpu)
+        check_workers(text, gpu)
         check_shared_memory(text, gpu)
     for text in cuda_texts(network, precision, smaller, is_spread=True, sizes=sizes):
         check_shared_memory(text, smaller)
 
 
-def check_workers(text: CudaText, sizes: tuple[int, int], gpu: Gpu) -> None:
+def check_workers(text: CudaText, gpu: Gpu) -> None:
     """Raise where the branches of nodes do not share out all programs, or there are too many of them."""
-    ((rows,),) = numbers(r"ROWS = (\d+)", text.source)
     ends = [0]
     for first, end in numbers(BRANCH.replace(r"\d+", r"(\d+)"), text.source):
         assert ends[-1] == first < end
         ends.append(end)
-    assert 0 < ends[-1] * -(-sizes[1] // rows) <= gpu.num_processors
+    assert 0 < ends[-1] <= gpu.num_processors
 
 
 def check_shared_memory(text: CudaText, gpu: Gpu) -> None:
@@ -287,10 +286,17 @@ def test_members_that_do_not_fit_at_once_take_turns(share: float) -> None:
 
 
 @on_a_gpu
-def test_too_many_sequences_are_refused() -> None:
-    network = architecture("sh:tanh", input_size=3, output_size=2, units=4)
+def test_sequences_that_do_not_fit_at_once_take_turns() -> None:
+    network = architecture("sh:gru", input_size=3, output_size=2, units=20)
+    count = 64 * torch.cuda.get_device_properties(0).multi_processor_count + 1
+    compare(network, num_steps=3, batch_size=count, precisions=["float32", "bf16"], paths=["gpu-spread"])
+
+
+@on_a_gpu
+def test_networks_wider_than_the_gpu_are_refused() -> None:
     processors = torch.cuda.get_device_properties(0).multi_processor_count
+    network = architecture("sh:tanh", input_size=3, output_size=2, units=64 * processors + 1)
     model = Model(network, generator=torch.Generator().manual_seed(0), path="gpu-spread")
     message = f"cannot be spread over the GPU: it does not fit into {processors} multiprocessors at once"
     with pytest.raises(ModelError, match=message):
-        model.cuda()(torch.zeros(64 * processors + 1, 2, 3, device="cuda"))
+        model.cuda()(torch.zeros(1, 2, 3, device="cuda"))

@@ -1,0 +1,87 @@
+"""When runs are saved: every so many steps, or so often that saving takes a small part of the time."""
+
+import time
+from datetime import timedelta
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+from rnnlab.errors import TrainingError
+from rnnlab.training.hyperparameters import require_integer
+
+SHARE = 0.05  # of the time that may go into saving
+
+
+class Saves(Protocol):
+    """When one run is saved."""
+
+    def is_due(self, step: int) -> bool:
+        """Whether it is to be saved after a step."""
+        ...
+
+    def took(self, seconds: float) -> None:
+        """It has been saved, in so much time."""
+        ...
+
+
+class Pace:
+    """Runs that take turns are saved every so often, and more rarely where that would take more than its share of time.
+
+    A checkpoint of large networks takes seconds: two dozen populations that are each saved every half a minute might do
+    little else.
+
+    Args:
+        every: the least time between two saves of a run.
+    """
+
+    def __init__(self, every: timedelta) -> None:
+        if every <= timedelta(0):
+            raise TrainingError(f"save_every must be a time above 0, got {every!r}")
+        self._every = every.total_seconds()
+        self._costs: WeakKeyDictionary[_Timed, float] = WeakKeyDictionary()  # of the last save of each run that is left
+
+    def of_a_run(self) -> "_Timed":
+        """When one of the runs is saved."""
+        return _Timed(self)
+
+    @property
+    def seconds(self) -> float:
+        """Between two saves of a run, as things stand."""
+        return max(self._every, sum(self._costs.values()) / SHARE)
+
+    def know(self, run: "_Timed", seconds: float) -> None:
+        """How long it took to save a run."""
+        self._costs[run] = seconds
+
+
+class _Timed:
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._began: float | None = None  # with the first step after a save: its time does not count
+
+    def is_due(self, step: int) -> bool:
+        now = time.perf_counter()
+        self._began = now if self._began is None else self._began
+        return now - self._began >= self._pace.seconds
+
+    def took(self, seconds: float) -> None:
+        self._pace.know(self, seconds)
+        self._began = None
+
+
+class _Counted:
+    def __init__(self, every: int) -> None:
+        require_integer("save_every", every, 1)
+        self._every = every
+
+    def is_due(self, step: int) -> bool:
+        return step % self._every == 0
+
+    def took(self, seconds: float) -> None:
+        pass
+
+
+def saves(every: int | timedelta | Pace) -> Saves:
+    """When a run is saved: every so many steps, every so often, or at a pace that it shares with others."""
+    if isinstance(every, Pace):
+        return every.of_a_run()
+    return Pace(every).of_a_run() if isinstance(every, timedelta) else _Counted(every)
