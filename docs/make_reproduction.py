@@ -61,16 +61,17 @@ def reproduction() -> str:
 def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield "| experiment | of | trials | minutes on the GPU | state |"
     yield "|---|---|---|---|---|"
-    total = 0.0
     for name, record in found.items():
         minutes = device_seconds(record.sittings) / 60
-        total += minutes
         trials = sum(trial.has_ended for each in record.arms for trial in each.all_trials)
         state = "complete" if record.is_complete else "not complete"
         yield f"| [{name}](#{name}) | {paper_of(name, record).source} | {trials:,} | {minutes:.1f} | {state} |"
     missing = ", ".join(f"`{name}`" for name in shipped_specs() if name not in found and _is_of_a_paper(name))
     yield ""
-    yield f"{total:.0f} minutes in all. " + (f"Not run yet: {missing}." if missing else "")
+    total = device_seconds([sitting for record in found.values() for sitting in record.sittings]) / 60
+    yield f"{total:.0f} minutes in all, of which some belong to several experiments that ran side by side." + (
+        f" Not run yet: {missing}." if missing else ""
+    )
     yield ""
     yield (RESULTS / "notes" / "dropped.md").read_text().strip()
 
