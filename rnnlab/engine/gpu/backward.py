@@ -13,7 +13,7 @@ from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.hoisted import functions, is_read_out, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.products import flat, multiplying, product, product_into, summed
+from rnnlab.engine.gpu.products import add_product, flat, multiplying, product, product_into, summed
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
@@ -53,7 +53,8 @@ class GpuBackward:
         """
         arrays = self.arrays
         for name, gradient in doutputs.items():
-            self.dvalues[name, ""] = self._of_output((name, ""), gradient)
+            rows, units = self._begun((name, "")), gradient.shape[3]
+            rows[..., :units], rows[..., units:] = gradient, 0
         for part, gradient in dfinal.items():
             if part in self.wanted:
                 self._add_final(part, gradient)
@@ -93,9 +94,11 @@ class GpuBackward:
         for each in (each for code in codes for each in passed_by(code)):
             if self.plan.is_internal(each.edge) or each.source not in self.wanted:
                 continue
-            times = len(self.arrays.times(each.reader.key))
-            target = self._gradient_at(each.source, each.edge.delay, each.reader.key)
-            target += self.passed[each.reader.key, each.name][:, :times]
+            change = self.passed[each.reader.key, each.name][:, : len(self.arrays.times(each.reader.key))]
+            if self._is_first(each.source, each.edge):
+                self._begun(each.source).copy_(change)
+            else:
+                self._gradient_at(each.source, each.edge.delay, each.reader.key).add_(change)
 
     def input_gradients(self) -> dict[str, Tensor]:
         """By name, [P, T, B, N]."""
@@ -139,14 +142,20 @@ class GpuBackward:
             self.dvalues[part] = torch.zeros(self._shape(part), device=self.arrays.device)
         return self.dvalues[part]
 
-    def _of_output(self, part: Part, gradient: Tensor) -> Tensor:
-        """The gradients of an output, zeros where it has none; they are large, and no number is written twice."""
+    def _is_first(self, part: Part, edge: EdgeSpec) -> bool:
+        """Whether what comes back over an edge is the first gradient of a part, and one at every time."""
+        return part not in self.dvalues and edge.delay == 0 and self.program.architecture.period == 1
+
+    def _begun(self, part: Part) -> Tensor:
+        """The gradients of a part within the sequence, to be written; they are large, and no number is written twice.
+
+        Those before and after it are zeros.
+        """
         found = torch.empty(self._shape(part), device=self.arrays.device)
-        before, units = self.plan.histories.get(part, 0), gradient.shape[3]
+        before = self.plan.histories.get(part, 0)
         found[:, :before], found[:, before + self.arrays.T :] = 0, 0
-        rows = self.arrays.rows({part: found}, part, 0, self.arrays.T)
-        rows[..., :units], rows[..., units:] = gradient, 0
-        return found
+        self.dvalues[part] = found
+        return self.arrays.rows(self.dvalues, part, 0, self.arrays.T)
 
     def _add_final(self, part: Part, gradient: Tensor) -> None:
         """The gradient of the final state, which holds zeros where the part does not exist."""
@@ -264,8 +273,7 @@ class GpuBackward:
                 for mine, theirs in runs(each.pairs, width):
                     left, right = arrays.factor(dgates[..., theirs]), matrix[..., mine].mT
                     if each.has_projection:
-                        target = self._dprojected_at(each)
-                        target += product(flat(left), right).view(target.shape)
+                        add_product(flat(self._dprojected_at(each)), flat(left), right)
                     else:
                         self._add_product(each, left, right)
             if each.has_projection and each.part in self.wanted:
@@ -273,15 +281,14 @@ class GpuBackward:
                 self._add_product(each, left, arrays.projection(code, each).mT)
 
     def _add_product(self, each: Product, left: Tensor, right: Tensor) -> None:
-        part, edge, before = each.part, each.edge, self.plan.histories.get(each.part, 0)
-        if part not in self.dvalues and edge.delay == 0 and self.program.architecture.period == 1:
-            new = torch.empty(self._shape(part), device=self.arrays.device)
-            new[:, :before] = 0
-            new[:, before + self.arrays.T :] = 0
-            self.dvalues[part] = new
-            product_into(flat(new[:, before : before + self.arrays.T]), flat(left), right)
-        else:
-            target = self._gradient_at(part, edge.delay, edge.target)
+        part, edge = each.part, each.edge
+        if self._is_first(part, edge):
+            product_into(flat(self._begun(part)), flat(left), right)
+            return
+        target = self._gradient_at(part, edge.delay, edge.target)
+        if self.program.architecture.period == 1:
+            add_product(flat(target), flat(left), right)
+        else:  # times lie apart
             target += product(flat(left), right).view(target.shape)
 
     def _parameters(self, code: NodeCode, gradients: dict[str, Tensor]) -> None:

@@ -56,6 +56,7 @@ class CudaWriter:
         *,
         storage: Mapping[Part, int],
         widths: Mapping[Part, int],
+        factors: frozenset[Part],
         shared: frozenset[str],
         shared_bytes: int,
     ) -> None:
@@ -66,11 +67,12 @@ class CudaWriter:
             arithmetic: how it multiplies.
             storage: how many bytes a number of each part has in memory.
             widths: of parts as they lie in memory.
+            factors: parts that are left a second time, as products take them.
             shared: inputs that are one for all members.
             shared_bytes: memory of a multiprocessor that a program may have.
         """
         self.plan, self.arithmetic, self.shared = plan, arithmetic, shared
-        self.storage, self.widths, self.shared_bytes = storage, widths, shared_bytes
+        self.storage, self.widths, self.factors, self.shared_bytes = storage, widths, factors, shared_bytes
         self.period = plan.architecture.period
         self.itemsize = arithmetic.dtype.itemsize
         self.arguments: dict[Argument, str] = {}

@@ -38,6 +38,16 @@ def product_into(out: Tensor, left: Tensor, right: Tensor) -> None:
         out.copy_(product(left, right))
 
 
+def add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
+    """The same, added to `out`, which is float32."""
+    if left.dtype == torch.float32:
+        torch.baddbmm(out, left, right, out=out)
+    elif left.is_cuda:
+        torch.baddbmm(out, left, right, out_dtype=torch.float32, out=out)
+    else:
+        out += product(left, right)
+
+
 def summed(array: Tensor) -> Tensor:
     """[P, times, B, N] added up over times and sequences, [P, N], as a product with ones.
 

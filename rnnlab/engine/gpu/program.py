@@ -234,9 +234,22 @@ class GpuProgram:
         return {
             "storage": {part: self.storage(part).itemsize for part in self.state},
             "widths": self.widths,
+            "factors": frozenset(part for part in self.state if self.has_factor(part)),
             "shared": shared,
             "shared_bytes": shared_memory(),
         }
+
+    def has_factor(self, part: Part) -> bool:
+        """Whether kernels leave a part a second time, as products take it: where it is carried as float32 as well."""
+        if self._is_factor(part):
+            return False
+        if self.is_spread:
+            return any(each.part == part and each.pairs for code in self.codes.values() for each in code.internal)
+        number = self.plan.component_of.get((part[0], 0))
+        if self.architecture.period > 1 or number is None or not self.is_resident(number):
+            return False
+        reading = (each for code in self.codes.values() for each in code.products if not each.has_projection)
+        return any(each.part == part and each.pairs for each in reading)
 
     # ------------------------------------------------------------------------------------------------ spread components
 
@@ -257,12 +270,6 @@ class GpuProgram:
             is_possible = spread.obstacle is None and None not in passes
             self._tilings[key] = (passes[0], passes[1]) if is_possible else reason  # type: ignore[assignment]
         return self._tilings[key]
-
-    def has_factor(self, part: Part) -> bool:
-        """Whether a part is kept a second time, as products take it: where it is carried as float32 as well."""
-        if not self.is_spread or self._is_factor(part):
-            return False
-        return any(each.part == part and each.pairs for code in self.codes.values() for each in code.internal)
 
     def spread_kernel(
         self,

@@ -263,3 +263,6 @@ class _Node:
                 writer.store_shared(*left, "unit", variable)
             if not (name.startswith("gate ") and self.code.gate_is_state):  # then the state is stored, and is enough
                 writer.store(writer.place_of(self.code, name), variable)
+            part = (self.code.key[0], name.removeprefix("state "))
+            if name.startswith("state ") and part in writer.factors:
+                writer.store(writer.value(part, 0, "factor"), variable)

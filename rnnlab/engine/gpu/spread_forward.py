@@ -152,11 +152,6 @@ class _Forward(SpreadNode):
         self.store(self.place_of(name), text)
         if name.startswith("state "):
             part = (self.code.key[0], name.removeprefix("state "))
-            if has_factor(self.writer, part):
+            if part in self.writer.factors:
                 self.store(self.writer.value(part, 0, "factor"), text)
 
-
-def has_factor(writer: SpreadWriter, part: tuple[str, str]) -> bool:
-    """Whether a part is kept a second time, as products take it."""
-    read = {product.part for code in writer.spread.codes for product in code.internal if product.pairs}
-    return part in read and writer.storage[part] != writer.itemsize

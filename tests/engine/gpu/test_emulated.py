@@ -286,6 +286,19 @@ def test_spread_networks_agree(name: str, precision: str) -> None:
     check(architecture(name, **SIZES, units=12), precision, "gpu-spread", population=1, batch_size=3)
 
 
+@pytest.mark.parametrize("name", ["sh:gru", "stack-2:ugrnn", "stack-3:intersection"])
+def test_states_that_are_carried_are_left_for_products_too(break_kernels: BreakKernels, name: str) -> None:
+    """Those of their own matrices' gradients, and of the layer above."""
+    network = architecture(name, **SIZES, units=12)
+    check(network, "bf16")
+    changed = break_kernels(
+        "if (is_live(m, half)) store_vector((Half *)(a.factor", "if (false) store_vector((Half *)(a.factor"
+    )
+    with pytest.raises(DifferenceError):
+        check(network, "bf16")
+    assert changed
+
+
 @pytest.mark.parametrize("name", ["sh:gru", "st:tanh"])
 def test_members_of_spread_networks_take_turns(break_kernels: BreakKernels, name: str) -> None:
     network = architecture(name, **SIZES, units=12)
