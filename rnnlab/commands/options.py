@@ -39,7 +39,8 @@ Checkpoints = Annotated[
     ),
 ]
 SaveEvery = Annotated[
-    int | None, typer.Option(help="After how many steps it is saved.", show_default="every half a minute")
+    int | None,
+    typer.Option(help="After how many steps it is saved.", show_default="every half a minute, or more rarely"),
 ]
 ReportEvery = Annotated[int, typer.Option(help="After how many steps progress is told.")]
 Grace = Annotated[

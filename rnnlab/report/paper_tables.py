@@ -71,7 +71,11 @@ def shown_like(found: Measured, decimals: int) -> str:
     >>> from rnnlab.studies.statistics import Interval
     >>> shown_like(Measured(88.123, 10, Interval(87.0, 89.0, 0.95)), 1)
     '88.1 ± 1.0'
+    >>> shown_like(Measured(2e-6, 5, Interval(1e-6, 3e-6, 0.95)), 4)
+    '< 0.0001'
     """
+    if 0 < abs(found.value) < 0.5 * 10**-decimals:
+        return f"< {10**-decimals:.{decimals}f}"
     text = f"{found.value:.{decimals}f}"
     if found.interval is None:
         return text

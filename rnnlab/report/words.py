@@ -30,7 +30,7 @@ def report_title(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
 
 def subtitle(record: "StudyRecord") -> str:
     """Which study it is of, and what its tasks are."""
-    tasks = ", ".join(dict.fromkeys(str(each.arm.task) for each in record.arms))
+    tasks = ", ".join(dict.fromkeys(_task_words(each) for each in record.arms))
     state = "" if record.is_complete else "; not complete yet"
     summaries = [text for text in dict.fromkeys(task_summary(each.arm.task) for each in record.arms) if text]
     meaning = f" The task{'s' if len(summaries) > 1 else ''}: {'; '.join(summaries)}." if summaries else ""
@@ -43,7 +43,18 @@ def part_title(part: Part) -> str:
     common = {key: value for key, value in labels[0].items() if all(other.get(key) == value for other in labels)}
     depth = f", {count_words(common['depth'], 'layer')}" if "depth" in common else ""
     size = next((f", {count_words(common[key], key[:-1])}" for key in ("parameters", "units") if key in common), "")
-    return f"{_names(part)} on {part.comparison.task}{depth}{size}"
+    return f"{_names(part)} on {_task_words(part.records[0])}{depth}{size}"
+
+
+def _task_words(record: "ArmRecord") -> str:
+    """A task with all that its specification names, also where that is what it would be anyway."""
+    words = str(record.arm.task)
+    named = {key.removeprefix("task."): value for key, value in record.labels.items() if key.startswith("task.")}
+    left = [f"{name}={value!r}" for name, value in named.items() if f"{name}={value!r}" not in words]
+    if not left:
+        return words
+    front, _, rest = words.partition("(")
+    return f"{front}({', '.join(left)}, {rest}" if rest else f"{front}({', '.join(left)})"
 
 
 def count_words(count: int | Mapping[str, int], unit: str) -> str:

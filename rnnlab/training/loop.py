@@ -42,7 +42,7 @@ def train(
     report: Callable[[Event], None] | None = None,
     report_every: int = 100,
     checkpoint: str | Path | None = None,
-    save_every: int | timedelta | Pace = 1000,
+    save_every: int | timedelta = 1000,
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
@@ -63,8 +63,8 @@ def train(
         report: called with everything that happens (`rnnlab.training.events`).
         report_every: after how many steps the host looks at losses and at who diverged.
         checkpoint: a folder in which the run is saved, to go on with after an interruption.
-        save_every: after how many steps it is, or how much time, more where that would be a large part of it; also at
-            the end. Runs that take turns may share a `Pace`.
+        save_every: after how many steps it is, or how much time, more where saving takes a large part of it; also at
+            the end.
         resume: whether to go on from the checkpoint in that folder.
         stop: asked after every step; once it says yes, the run is saved and comes back incomplete.
 
@@ -121,7 +121,10 @@ def training(
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> "Training":
-    """What `train` does, for those who do something between steps: it yields after each, and returns the run."""
+    """What `train` does, for those who do something between steps: it yields after each, and returns the run.
+
+    Runs that take turns may share a `Pace` of saving.
+    """
     members = _members(hyperparameters)
     require_integer("report_every", report_every, 1)
     when = saves(save_every)

@@ -3,12 +3,13 @@
 import time
 from datetime import timedelta
 from typing import Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 from rnnlab.errors import TrainingError
 from rnnlab.training.hyperparameters import require_integer
 
 SHARE = 0.05  # of the time that may go into saving
+MOST_SECONDS = 600.0  # between two saves, however long they take: so much may be lost
 
 
 class Saves(Protocol):
@@ -27,7 +28,7 @@ class Pace:
     """Runs that take turns are saved every so often, and more rarely where that would take more than its share of time.
 
     A checkpoint of large networks takes seconds: two dozen populations that are each saved every half a minute might do
-    little else.
+    little else. What a save takes is known from those before, of whichever run.
 
     Args:
         every: the least time between two saves of a run.
@@ -37,20 +38,25 @@ class Pace:
         if every <= timedelta(0):
             raise TrainingError(f"save_every must be a time above 0, got {every!r}")
         self._every = every.total_seconds()
-        self._costs: WeakKeyDictionary[_Timed, float] = WeakKeyDictionary()  # of the last save of each run that is left
+        self._runs: WeakSet[_Timed] = WeakSet()  # those that are left
+        self._cost = 0.0  # seconds of a save
 
     def of_a_run(self) -> "_Timed":
         """When one of the runs is saved."""
-        return _Timed(self)
+        run = _Timed(self)
+        self._runs.add(run)
+        return run
 
     @property
     def seconds(self) -> float:
         """Between two saves of a run, as things stand."""
-        return max(self._every, sum(self._costs.values()) / SHARE)
+        if not self._cost:
+            return self._every
+        return max(self._every, min(MOST_SECONDS, len(self._runs) * self._cost / SHARE))
 
-    def know(self, run: "_Timed", seconds: float) -> None:
-        """How long it took to save a run."""
-        self._costs[run] = seconds
+    def know(self, seconds: float) -> None:
+        """How long it took to save a run; one that took unusually long counts half."""
+        self._cost = (self._cost + seconds) / 2 if self._cost else seconds
 
 
 class _Timed:
@@ -64,7 +70,7 @@ class _Timed:
         return now - self._began >= self._pace.seconds
 
     def took(self, seconds: float) -> None:
-        self._pace.know(self, seconds)
+        self._pace.know(seconds)
         self._began = None
 
 

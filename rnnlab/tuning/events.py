@@ -71,7 +71,7 @@ class LotClaimed(LotEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class LotTakenOver(LotEvent):
-    """Trials that another worker began are gone on with.
+    """Trials that another worker had taken are gone on with.
 
     Args:
         was_lost: whether that worker fell silent; otherwise it handed them back.

@@ -89,10 +89,11 @@ class Work:
         population: how many networks at once; left out, as many as the device likes.
         checkpoints: where populations are saved; left out, beside a SQLite file, or in the current folder.
         save_every: after how many steps they are; left out, every half a minute, or more rarely where that would take
-            more than a twentieth of the time.
+            about a twentieth of the time.
         report: called with everything that happens (`events.py`).
         report_every: after how many steps training says how it stands.
-        stop: asked after every step; once it says yes, trials are saved, handed back, and the worker ends.
+        stop: asked before every lot and after every step; once it says yes, trials are saved, handed back, and the
+            worker ends.
         grace: for how many seconds it may be silent before others go on with its trials.
     """
 
@@ -207,8 +208,9 @@ class Worker:
             lot = self._taken_over() or self._claimed()
             if lot is None:
                 return
-            self._num_begun += len(lot.points)
-            self._running.append(_Running(lot, self._train_lot(lot), own_stream(self._device)))
+            steps = self._train_lot(lot)
+            next(steps)  # from now on it is alive: the first steps of those before it may take long
+            self._running.append(_Running(lot, steps, own_stream(self._device)))
 
     def _used(self) -> list[float]:
         """The share of the device that each lot in training fills."""
@@ -303,9 +305,10 @@ class Worker:
         heart = Heart(self._lots, lot, self._how.grace / BEATS)
         try:
             with heart:
-                if self._is_stopped():  # before it began: kernels of many lots may take long to compile
-                    return
-                is_finished = (yield from self._train_populations(lot, heart)) and self._lots.finish(lot)
+                settings = self._made(lot)
+                yield
+                if not self._is_stopped():
+                    is_finished = (yield from self._train_populations(lot, settings, heart)) and self._lots.finish(lot)
         except torch.OutOfMemoryError as error:
             raise TuningError(
                 f"{len(lot.points)} trials of {lot.arm} do not fit into the memory of {self._device}: "
@@ -319,11 +322,17 @@ class Worker:
                 kind = LotHandedBack if self._lots.hand_back(lot) else LotLost
                 self._report(kind(**_described(lot)))
 
-    def _train_populations(self, lot: Lot, heart: Heart) -> Steps[bool]:
+    def _made(self, lot: Lot) -> list[Setting]:
+        """The settings of a lot, whose trials the store knows from here on."""
+        arm = self._arms[lot.arm]
+        settings = [bind(point, arm.hyperparameters, arm.architecture, arm.task) for point in lot.points]
+        self._trials[lot.arm].make(lot, settings)
+        return settings
+
+    def _train_populations(self, lot: Lot, settings: Sequence[Setting], heart: Heart) -> Steps[bool]:
         """Whether all trials of the lot have come to their end."""
         arm, trials = self._arms[lot.arm], self._trials[lot.arm]
-        settings = [bind(point, arm.hyperparameters, arm.architecture, arm.task) for point in lot.points]
-        trials.make(lot, settings)
+        self._num_begun += len(lot.points)
         ended = trials.ended(lot) if lot.generation else {}
         before, begun = lot.seconds, time.perf_counter()
         for group in split(settings, arm.task):

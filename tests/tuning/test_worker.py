@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import math
+import threading
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from rnnlab import CheckpointError, Hyperparameters, TrainingError, TuningError,
 from rnnlab.engine.gpu import sharing
 from rnnlab.training import pace
 from rnnlab.training.events import Finished, Saved, Started, Stepped
+from rnnlab.training.pace import Pace
 from rnnlab.tuning import worker
 from rnnlab.tuning.dimensions import Category, Float
 from rnnlab.tuning.events import (
@@ -426,6 +428,64 @@ def test_lots_that_have_not_begun_when_told_to_stop_do_not_begin(store: Store, m
     assert len(begun) == 1
     assert sorted(handed) == ["four", "one", "three", "two"]
     assert work(store, STUDY, arms, Work(population=6))
+
+
+def test_all_that_run_side_by_side_share_a_pace(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Pace] = []
+
+    class Recorded(Pace):
+        def of_a_run(self) -> Any:
+            made.append(self)
+            return super().of_a_run()
+
+    monkeypatch.setattr(worker, "Pace", Recorded)
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    worked(store, few_trials(), population=6)
+    assert len(made) == 5
+    assert len(set(map(id, made))) == 1
+
+
+def test_a_record_can_be_gone_on_with_whoever_stopped_before_a_lot_began(store: Store, tmp_path: Path) -> None:
+    """Somebody takes the first lot, somebody else the second and ends it; the first is handed back as it was."""
+    one = arm(num_trials=8)
+    store.add_study(STUDY, [one])
+    first: list[bool] = []
+
+    def told(event: TuningEvent) -> None:
+        if isinstance(event, LotClaimed) and event.first == 0:
+            first.append(True)
+
+    def stop() -> bool:
+        if not first:
+            return False
+        if len(first) == 1:
+            first.append(True)
+            assert not work(store, STUDY, [one], Work(population=4, stop=lambda: len(trials_of(store, [one])) > 4))
+        return True
+
+    assert not work(store, STUDY, [one], Work(population=4, report=told, stop=stop))
+    numbers = [trial.number for trial in trials_of(store, [one])]
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) == 8
+
+
+def test_lots_are_alive_before_they_begin_and_handed_back_if_they_never_do(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arms = few_trials()
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    store.add_study(STUDY, arms)
+
+    def told(event: TuningEvent) -> None:
+        if isinstance(event, Trained):
+            assert len([thread for thread in threading.enumerate() if thread.name == "rnnlab heartbeat"]) == 4
+            raise RuntimeError("out of order")
+
+    with pytest.raises(RuntimeError, match="out of order"):
+        work(store, STUDY, arms, Work(population=6, report=told))
+    assert [lot.owner for lot in Lots(store, STUDY).all()] == [None] * 4
 
 
 def test_worker_learns_of_arms_that_its_study_has_gained(store: Store) -> None:

@@ -1,7 +1,7 @@
 """Text of kernels in CUDA C++: lines, arrays they are given, and where things lie in those.
 
 Names in the text: `member`, `T`, `B` and `num_rows`, which is the same in fewer bits; `first_row` and `num_live`, the
-program's sequences; `time`, the moment at hand.
+program's sequences; `team`, the number of those among the sequences of all members; `time`, the moment at hand.
 """
 
 from collections.abc import Generator, Mapping
@@ -171,10 +171,12 @@ class CudaWriter:
             f"{files[0]}\nconstexpr int {numbers};\n\n{files[1]}\n{files[2]}\n"
             f"struct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step, first_team;\n}};\n\n"
             f'extern "C" __global__ void __launch_bounds__({bounds}) {cluster}kernel(const Arguments a) {{\n'
-            "  const i64 B = a.num_rows, team = a.first_team + blockIdx.z * gridDim.y + blockIdx.y;\n"
-            "  const i64 num_blocks = (B + ROWS - 1) / ROWS, member = team / num_blocks;\n"
+            "  const i64 B = a.num_rows;\n"
             "  const int T = (int)a.num_steps, num_rows = (int)B, thread = threadIdx.x, warp = thread / 32;\n"
-            "  const int first_row = (int)(team % num_blocks) * ROWS, num_live = min(ROWS, (int)B - first_row);\n"
+            "  const int team = (int)a.first_team + blockIdx.z * gridDim.y + blockIdx.y;\n"
+            "  const int num_blocks = (num_rows + ROWS - 1) / ROWS, first_row = team % num_blocks * ROWS;\n"
+            "  const int num_live = min(ROWS, num_rows - first_row);\n"
+            "  const i64 member = team / num_blocks;\n"
             f"{head}" + "\n".join(self.lines) + "\n}\n",
             tuple(self.arguments),
             1,

@@ -250,8 +250,9 @@ class SpreadComponent:
     ) -> Tiling | None:
         """The cheapest way to cut a pass up so that all programs of a team run at once; None where there is none.
 
-        Teams that do not fit at once take turns. Of a population the one with the fewest programs is taken among
-        those that are nearly as cheap: other populations run beside it (`tuning/worker.py`).
+        Teams that do not fit at once take turns; of one network only where that is clearly cheaper than all at once,
+        for turns were not timed. Of a population the one with the fewest programs, of all turns together, is taken
+        among those that are nearly as cheap: other populations run beside it (`tuning/worker.py`).
 
         Args:
             sizes: members and sequences.
@@ -266,11 +267,13 @@ class SpreadComponent:
             if rows == 16 or rows < 2 * sizes[1]
             if (tiling := self._tiling(rows, units, sizes, processors, shared_bytes, backward)) is not None
         ]
-        if sizes[0] == 1 or not found:
-            return min(found, key=lambda tiling: tiling.microseconds, default=None)
+        if not found:
+            return None
         most = NEARLY * min(tiling.microseconds for tiling in found)
-        near = (tiling for tiling in found if tiling.microseconds <= most)
-        return min(near, key=lambda tiling: (tiling.num_programs, tiling.microseconds))
+        near = [tiling for tiling in found if tiling.microseconds <= most]
+        if sizes[0] == 1:
+            return min(near, key=lambda tiling: (tiling.num_turns > 1, tiling.microseconds))
+        return min(near, key=lambda tiling: (tiling.num_turns * tiling.num_programs, tiling.microseconds))
 
     def _tiling(
         self, rows: int, units: int, sizes: tuple[int, int], processors: Processors, shared_bytes: int, backward: bool

@@ -154,4 +154,3 @@ class _Forward(SpreadNode):
             part = (self.code.key[0], name.removeprefix("state "))
             if part in self.writer.factors:
                 self.store(self.writer.value(part, 0, "factor"), text)
-

@@ -46,7 +46,7 @@ class SpreadWriter(CudaWriter):
         constants = {"ROWS": self.tiling.rows, "UNITS": self.tiling.units, "WARPS": WARPS, "THREADS": THREADS}
         head = (
             "  const int worker = blockIdx.x, unit = thread % UNITS;\n"
-            f"  int *const flags = (int *){flags} + team * 2 * gridDim.x;\n"
+            f"  int *const flags = (int *){flags} + (i64)team * 2 * gridDim.x;\n"
             "  int *const early = flags + gridDim.x;\n"
             "  constexpr int NUM = (ROWS * UNITS + THREADS - 1) / THREADS;\n"
             "  auto row = [&](int e) { return (thread + e * THREADS) / UNITS; };\n"

@@ -304,19 +304,26 @@ def test_members_of_spread_networks_take_turns(break_kernels: BreakKernels, name
     network = architecture(name, **SIZES, units=12)
     turns: dict[str, Any] = {"path": "gpu-spread", "population": PROCESSORS + 3, "batch_size": 3}
     check(network, **turns)
-    changed = break_kernels("a.first_team + ", "")
+    changed = break_kernels("(int)a.first_team + ", "")
     with pytest.raises(DifferenceError):
         check(network, **turns)
     assert changed
 
 
-@pytest.mark.parametrize("name", ["sh:gru", "st:tanh"])
-def test_sequences_of_spread_networks_take_turns(break_kernels: BreakKernels, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("sh:gru", "team % num_blocks", "blockIdx.y"),
+        ("st:tanh", "team % num_blocks", "blockIdx.y"),
+        ("st:tanh", "(i64)team * 2", "blockIdx.y * 2"),  # hears of those who had their turn before
+    ],
+)
+def test_sequences_of_spread_networks_take_turns(break_kernels: BreakKernels, name: str, old: str, new: str) -> None:
     """Of three members fifteen blocks of sequences, of which at most eight run at once: turns end within members."""
     network = architecture(name, **SIZES, units=12)
     turns: dict[str, Any] = {"path": "gpu-spread", "population": 3, "batch_size": 64 * 4 + 5, "num_steps": 3}
     check(network, **turns)
-    changed = break_kernels("team % num_blocks", "blockIdx.y")
+    changed = break_kernels(old, new)
     with pytest.raises(DifferenceError):
         check(network, **turns)
     assert changed

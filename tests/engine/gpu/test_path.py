@@ -202,6 +202,34 @@ def test_sequences_that_do_not_fit_at_once_take_turns(choose_on_h200: Chosen) ->
     assert "over 67 in 2 turns" in choose_on_h200(NETWORK, "spread", 1, 64 * 133).reason
 
 
+@pytest.mark.parametrize(
+    ("name", "units", "sizes", "own", "precision"),
+    [
+        ("skip-3:lstm", 320, (2, 200), 132, "float32"),
+        ("sh:tanh", 724, (16, 128), 33, "float32"),
+        ("td:lstm", 112, (3, 100), 44, "tf32"),
+    ],
+)
+def test_no_more_turns_are_taken_than_pay(
+    choose_on_h200: Chosen,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    units: int,
+    sizes: tuple[int, int],
+    own: int,
+    precision: str,
+) -> None:
+    """Fewer programs in more turns, nearly as fast, would fill the GPU for longer, and be more turns than are taken."""
+    monkeypatch.setattr(choice, "processors", lambda device: Processors(own, 132))
+    network = architecture(name, input_size=10, output_size=10, units=units)
+    assert choose_on_h200(network, "auto", *sizes, precision).program.is_spread
+
+
+def test_one_network_that_fits_at_once_takes_no_turns(choose_on_h200: Chosen) -> None:
+    network = architecture("st:tanh", input_size=10, output_size=10, units=320)
+    assert "turns" not in choose_on_h200(network, "spread", 1, 512, "float32").reason
+
+
 def test_networks_wider_than_the_gpu_cannot_be_spread(choose_on_h200: Chosen) -> None:
     network = architecture("sh:tanh", input_size=3, output_size=2, units=64 * 132 + 1)
     message = "the network cannot be spread over the GPU: it does not fit into 132 multiprocessors at once"

@@ -175,8 +175,8 @@ def test_a_larger_gpu_is_not_slower(
         )
         if small is not None:
             assert large is not None
-            # a population takes room for others before speed, within limits
-            assert large.microseconds <= (1.0 if sizes[0] == 1 else NEARLY) * small.microseconds
+            # a population takes room for others before speed, and one network no turns, within limits
+            assert large.microseconds <= NEARLY * small.microseconds
 
 
 @pytest.mark.parametrize(("units", "is_kept"), [(256, True), (2048, False)])
