@@ -6,11 +6,12 @@ python docs/make_reproduction.py --page      the page alone
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from rnnlab import StudyRecord, load_record, write_report
+from rnnlab import StudyRecord, load_record, make_report
 from rnnlab.report.numbers import parts_of
 from rnnlab.report.paper_claims import CheckedClaim, check_claims
 from rnnlab.report.paper_tables import ours_and_theirs
@@ -40,14 +41,20 @@ are stricter.
 def records() -> dict[str, StudyRecord]:
     """All records by the name of their specification, in the order of the specifications."""
     found = {path.name.removesuffix(".json.gz"): load_record(path) for path in (RESULTS / "records").glob("*.json.gz")}
-    return {name: found[name] for name in shipped_specs() if name in found}
+    return {name: with_present_words(name, found[name]) for name in shipped_specs() if name in found}
 
 
-def paper_of(name: str, record: StudyRecord) -> Paper:
-    """What the paper says, as it stands in the specification now: a record keeps the words of its day."""
+def with_present_words(name: str, record: StudyRecord) -> StudyRecord:
+    """A record with what the paper says as it stands in the specification now: it keeps the words of its day."""
     assert record.spec is not None
-    paper = read_paper(find_spec(name, scale=record.spec.scale))
-    assert paper is not None, f"{name} is of no paper"
+    present = find_spec(name, scale=record.spec.scale).document["paper"]
+    return replace(record, spec=replace(record.spec, document={**record.spec.document, "paper": present}))
+
+
+def paper_of(record: StudyRecord) -> Paper:
+    """What the paper says."""
+    paper = read_paper(record.spec)
+    assert paper is not None, f"{record.name} is of no paper"
     return paper
 
 
@@ -67,7 +74,7 @@ def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
         minutes = device_seconds(record.sittings) / 60
         trials = sum(trial.has_ended for each in record.arms for trial in each.all_trials)
         state = "complete" if record.is_complete else "not complete"
-        yield f"| [{name}](#{name}) | {paper_of(name, record).source} | {trials:,} | {minutes:.1f} | {state} |"
+        yield f"| [{name}](#{name}) | {paper_of(record).source} | {trials:,} | {minutes:.1f} | {state} |"
     missing = ", ".join(f"`{name}`" for name in shipped_specs() if name not in found and _is_of_a_paper(name))
     yield ""
     every = [record.sittings for record in found.values()]
@@ -92,7 +99,7 @@ def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for name, record in found.items():
         minutes = device_seconds(record.sittings) / 60
-        for each in check_claims(record, paper_of(name, record)):
+        for each in check_claims(record, paper_of(record)):
             claim, place = each.claim, f"[{name}](#{name})"
             yield f"| {claim.requirement} | {claim.text} | {_outcome(each)} | {minutes:.1f} | {place} |"
 
@@ -102,7 +109,7 @@ def _outcome(each: CheckedClaim) -> str:
 
 
 def _experiment(name: str, record: StudyRecord) -> Iterator[str]:
-    paper = paper_of(name, record)
+    paper = paper_of(record)
     assert record.spec is not None
     yield f"## {name}"
     yield ""
@@ -155,9 +162,8 @@ def main() -> None:
         return
     folder = RESULTS / "reports"
     folder.mkdir(exist_ok=True)
-    for name in records():
-        path, is_brief = RESULTS / "records" / f"{name}.json.gz", len(parts_of(records()[name])) > MOST_DRAWN
-        write_report(path, folder / f"{name}.html", brief=is_brief)
+    for name, record in records().items():
+        make_report(record, brief=len(parts_of(record)) > MOST_DRAWN).save(folder / f"{name}.html")
 
 
 if __name__ == "__main__":
