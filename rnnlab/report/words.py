@@ -75,7 +75,8 @@ def verdicts_in_short(parts: Sequence[Part]) -> str:
         return "Nothing is compared here: every architecture stands alone."
     winners = Counter(each.winner for each in verdicts if each.winner is not None)
     if not winners:
-        return f"None of the {len(verdicts)} comparisons has a winner." if len(verdicts) > 1 else verdicts[0].sentence
+        is_same = len({each.sentence for each in verdicts}) == 1
+        return verdicts[0].sentence if is_same else f"None of the {len(verdicts)} comparisons has a winner."
     (first, most), *others = winners.most_common()
     rest = len(verdicts) - winners.total()
     ending = f"; the other{f' {rest} have' if rest > 1 else ' has'} no winner" if rest else ""

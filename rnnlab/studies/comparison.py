@@ -1,7 +1,8 @@
 """A fair comparison in numbers: what the records of a study say about its architectures.
 
 Each contender was tuned and its best setting trained again over several seeds; these runs' scores on test data are
-compared. Where a study has no such runs (C71: random draws), all its trials are.
+compared. Where a study has no such runs, all its trials are if they were drawn at random (C71); those of a sampler that
+learns, or of a grid, were chosen, and say nothing about chance.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from rnnlab.errors import GraphError, TuningError
 from rnnlab.graph.measures import Measures, measure
 from rnnlab.studies.expansion import network_name, size_words
 from rnnlab.studies.statistics import Interval, PairTest, Summary, mean_interval, pairwise_tests, summary
-from rnnlab.studies.verdict import Verdict, judge
+from rnnlab.studies.verdict import Verdict, judge, without_seeds
 from rnnlab.tasks.task import Score
 from rnnlab.tuning.arms import Arm
 
@@ -127,10 +128,15 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
     score, sample = arms[0].score, _sample(records)
     # the numbers of a comparison are the same whenever it is made
     contenders = tuple(_contender(record, score.name, sample) for record in records)
-    tests = pairwise_tests({each.name: each.scores for each in contenders}, generator=np.random.default_rng(0))
-    verdict = judge(score, {each.name: each.summary for each in contenders}, tests, LEVEL, sample)
+    are_drawn = sample == "seeds" or all(arm.sampler == "random" for arm in arms)
+    drawn = {each.name: each.scores for each in contenders} if are_drawn else {}
+    tests = pairwise_tests(drawn, generator=np.random.default_rng(0))
     if sample == "trials" and any(record.repeated is not None for record in records):
         verdict = Verdict(None, (), "No verdict yet: the best settings are still to be trained over seeds.", ())
+    elif are_drawn or len(contenders) == 1:
+        verdict = judge(score, {each.name: each.summary for each in contenders}, tests, LEVEL, sample)
+    else:
+        verdict = without_seeds(score, {each.name: each.validation for each in contenders})
     return Comparison(
         study=study,
         task=str(arms[0].task),

@@ -63,6 +63,22 @@ def judge(
     return Verdict(winner, leaders, case.sentence(judged, leaders, beaten), details)
 
 
+def without_seeds(score: Score, best: Mapping[str, float | None]) -> Verdict:
+    """What can be said of trials that a sampler chose, each with an eye on those before: no test is made of them.
+
+    Args:
+        score: what is compared.
+        best: the best trial of each architecture on validation; None where none has a score.
+    """
+    sign = -1 if score.better == "higher" else 1
+    known = {name: value for name, value in best.items() if value is not None}
+    ranked = sorted(known, key=lambda name: sign * known[name])
+    sentence = "No verdict without runs over seeds: the trials of tuning were chosen, not drawn, and cannot be tested."
+    shares = ", ".join(f"{name} {shown(known[name])}" for name in ranked)
+    details = (f"Best trials, {quantity(score)} on validation: {shares}; {score.better} is better.",) if ranked else ()
+    return Verdict(None, (), sentence, details)
+
+
 @dataclass(frozen=True)
 class _Case:
     """What is known, and how to put it."""

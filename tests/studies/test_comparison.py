@@ -1,6 +1,7 @@
 """Comparisons as pure functions of records: measures, scores, tests, verdicts (C72-C74, Z53)."""
 
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -94,6 +95,21 @@ def test_seeds_that_are_still_to_come_are_waited_for() -> None:
     found = compared(waiting).verdict
     assert (found.winner, found.leaders) == (None, ())
     assert found.sentence == "No verdict yet: the best settings are still to be trained over seeds."
+
+
+@pytest.mark.parametrize("sampler", ["gp", "tpe", "grid"])
+def test_trials_that_were_chosen_are_not_tested(sampler: str) -> None:
+    """Only those of random draws are a sample of anything (C71)."""
+    assert compared(demo_record(seeds=None, sampler="random")).tests
+    record = demo_record(seeds=None, sampler=sampler)
+    found = compared(record)
+    assert found.tests == ()
+    assert found.verdict.winner is None
+    assert found.verdict.sentence.startswith("No verdict without runs over seeds: ")
+    best = sorted((each.best.value, each.arm.name) for each in record.arms)
+    (detail,) = found.verdict.details
+    assert detail.startswith("Best trials, mean squared error on validation: ")
+    assert [name for _, name in best] == re.findall(r"(\w+) [\d.]+", detail)
 
 
 def test_trials_that_still_run_do_not_count() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from rnnlab import StudyRecord, TuningError, list_studies, run_study, study_status
 from rnnlab.studies.status import StudyEntry
+from rnnlab.tuning.events import LotClaimed, Trained, TuningEvent
 from rnnlab.tuning.lots import Lots
 from rnnlab.tuning.store import LOTS, Store
 from tests.studies.small_specs import spec
@@ -29,8 +30,13 @@ def test_complete_study_says_what_came_of_it(done: StudyRecord, done_folder: Pat
 
 def half_done(place: Path) -> Store:
     """Half of the trials of each arm have ended; somebody has the next lot of gru."""
-    left = iter(range(2 * 12 + 4))
-    run_study(spec(), store=place, population=2, stop=lambda: next(left, None) is None)
+    events: list[TuningEvent] = []
+
+    def stop() -> bool:
+        claimed = [place for place, event in enumerate(events) if isinstance(event, LotClaimed)]
+        return len(claimed) == 3 and any(isinstance(event, Trained) for event in events[claimed[2] :])
+
+    run_study(spec(), store=place, population=2, report=events.append, report_every=2, stop=stop)
     store = Store(place)
     lots = Lots(store, "small")
     (unfinished,) = [lot for lot in lots.all() if not lot.is_finished]
