@@ -75,8 +75,10 @@ def verdicts_in_short(parts: Sequence[Part]) -> str:
         return "Nothing is compared here: every architecture stands alone."
     winners = Counter(each.winner for each in verdicts if each.winner is not None)
     if not winners:
-        is_same = len({each.sentence for each in verdicts}) == 1
-        return verdicts[0].sentence if is_same else f"None of the {len(verdicts)} comparisons has a winner."
+        said = {(each.sentence, each.leaders) for each in verdicts}
+        is_nobody_judged = len(said) == 1 and not verdicts[0].leaders  # anywhere, for one reason
+        is_one = len(verdicts) == 1 or is_nobody_judged
+        return verdicts[0].sentence if is_one else f"None of the {len(verdicts)} comparisons has a winner."
     (first, most), *others = winners.most_common()
     rest = len(verdicts) - winners.total()
     ending = f"; the other{f' {rest} have' if rest > 1 else ' has'} no winner" if rest else ""

@@ -265,6 +265,8 @@ def test_verdicts_are_counted() -> None:
     assert verdicts("td", "sh", "td") == "td is best in 2 of 3 comparisons, sh in 1."
     assert verdicts("td", None, None) == "td is best in 1 of 3 comparisons; the other 2 have no winner."
     assert verdicts(None, None) == "None of the 2 comparisons has a winner."
+    (chosen,) = make_report(demo_record(seeds=None, sampler="gp")).parts
+    assert verdicts_in_short([chosen, chosen]).startswith("No verdict without runs over seeds")
     (alone,) = make_report(with_scores({"td": [0.1, 0.12, 0.11]})).parts
     assert verdicts_in_short([alone, alone]) == "Nothing is compared here: every architecture stands alone."
 
