@@ -4,7 +4,8 @@ python results/checks/capacity_steps.py "tanh depth 1 parameters 2000" --per-par
 python results/checks/capacity_steps.py "irnn depth 1 parameters 2000" --per-parameter 2.5 3 3.5 -o irnn.json
 
 The setting that stored most in the record is trained again for each number of steps, on sets of several sizes, as one
-population; its learning rate falls over all of the steps. Everything else is as it was. capacity-steps.json holds both.
+population; its learning rate falls over all of the steps. Everything else is as it was. capacity-steps.json
+holds the runs of both.
 """
 
 import argparse
