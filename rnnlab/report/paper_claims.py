@@ -1,12 +1,13 @@
 """A paper's claims, checked on records: which arms were set against each other, and how often it came out so."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rnnlab.report.paper_values import is_higher_better, measured, run_scores, selected
 from rnnlab.studies.paper import Claim, Paper
 from rnnlab.studies.statistics import welch
+from rnnlab.studies.verdict import shown
 
 if TYPE_CHECKING:
     from rnnlab.studies.records import ArmRecord, StudyRecord
@@ -21,12 +22,15 @@ class Check:
     Args:
         first: the arm that should be better, or that should lie in a range.
         second: the arm that should be worse; None for a range.
+        value, other: what was measured of both.
         holds: whether it came out so.
         p: of Welch's test of the two arms' runs, not corrected for their number; None where there is no test.
     """
 
     first: str
     second: str | None
+    value: float
+    other: float | None
     holds: bool
     p: float | None
 
@@ -44,17 +48,31 @@ class CheckedClaim:
     checks: tuple[Check, ...]
 
     @property
+    def measured(self) -> str:
+        """The values that were looked at, of several the least and the largest; nothing where there are none.
+
+        >>> from rnnlab.studies.paper import Claim
+        >>> claim = Claim(text="a is better", requirement="Z77", quantity="score", better={"cell": ("a",)},
+        ...               worse={"cell": ("b",)}, within=(), where={}, low=None, high=None)
+        >>> CheckedClaim(claim, (Check("a", "b", 0.5, 0.7, True, 0.01), Check("a", "c", 0.5, 0.4, False, 0.5))).measured
+        '0.5 against 0.4 to 0.7'
+        """
+        ours = [check.value for check in self.checks]
+        theirs = [check.other for check in self.checks if check.other is not None]
+        return " against ".join(_span(values) for values in (ours, theirs) if values)
+
+    @property
     def outcome(self) -> str:
         """In words.
 
         >>> from rnnlab.studies.paper import Claim
         >>> claim = Claim(text="a is better", requirement="Z77", quantity="score", better={"cell": ("a",)},
         ...               worse={"cell": ("b",)}, within=(), where={}, low=None, high=None)
-        >>> CheckedClaim(claim, (Check("a", "b", True, 0.01), Check("a", "c", False, 0.5))).outcome
+        >>> CheckedClaim(claim, (Check("a", "b", 0.5, 0.7, True, 0.01), Check("a", "c", 0.5, 0.4, False, 0.5))).outcome
         'holds in 1 of 2 comparisons; 1 of them significant (Welch, p < 0.05)'
         >>> CheckedClaim(claim, ()).outcome
         'not tested at this scale'
-        >>> CheckedClaim(claim, (Check("a", "b", True, 0.2),)).outcome
+        >>> CheckedClaim(claim, (Check("a", "b", 0.5, 0.7, True, 0.2),)).outcome
         'holds, but not significantly'
         """
         if not self.claim.can_be_checked:
@@ -73,6 +91,11 @@ class CheckedClaim:
         if count == 1:
             return f"{words}, {f'significantly (Welch, p < {LEVEL})' if num_significant else 'but not significantly'}"
         return f"{words}; {num_significant} of them significant (Welch, p < {LEVEL})"
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = shown(min(values)), shown(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
 def check_claims(record: "StudyRecord", paper: Paper) -> tuple[CheckedClaim, ...]:
@@ -104,7 +127,7 @@ def _compared(first: "ArmRecord", second: "ArmRecord", quantity: str) -> Iterato
         return
     sign = -1.0 if is_higher_better(first, quantity) else 1.0
     holds = sign * ours.value < sign * theirs.value
-    yield Check(first.arm.name, second.arm.name, holds, _p(first, second, quantity))
+    yield Check(first.arm.name, second.arm.name, ours.value, theirs.value, holds, _p(first, second, quantity))
 
 
 def _p(first: "ArmRecord", second: "ArmRecord", quantity: str) -> float | None:
@@ -121,4 +144,4 @@ def _in_range(record: "StudyRecord", claim: Claim) -> Iterator[Check]:
         if found is not None:
             is_high_enough = claim.low is None or found.value >= claim.low
             is_low_enough = claim.high is None or found.value <= claim.high
-            yield Check(each.arm.name, None, is_high_enough and is_low_enough, None)
+            yield Check(each.arm.name, None, found.value, None, is_high_enough and is_low_enough, None)

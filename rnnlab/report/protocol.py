@@ -31,7 +31,11 @@ GLOSSARY = (
     ("recurrent skip coefficient s", "how many time steps information can jump with each transformation"),
     ("infeasible", "the training loss diverged: the run has no score, is left out of every mean, and is counted"),
     ("seed", "where the random numbers begin with which a network starts; two seeds are two independent attempts"),
-    ("95% interval", "made so that it holds the mean of all possible runs in about 95 of 100 such comparisons"),
+    (
+        "95% interval",
+        "a bootstrap, made so that it holds the mean of all possible runs in about 95 of 100 such comparisons; "
+        "of five runs, which are few, in about 83",
+    ),
     ("p corrected", "how often chance alone would bring so large a difference; made larger because pairs are many"),
     ("chance", "what a network reaches that ignores its input"),
 )

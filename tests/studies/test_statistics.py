@@ -1,6 +1,7 @@
 """Statistics against scipy, and against numbers worked out by hand (C72-C74)."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rnnlab import RnnlabError
+from rnnlab.report.protocol import GLOSSARY
 from rnnlab.studies.statistics import (
     difference_interval,
     holm,
@@ -132,6 +134,14 @@ def test_intervals_hold_the_true_mean_about_as_often_as_they_say() -> None:
     draw, true = generator(5), math.exp(0.125)
     found = [mean_interval(draw.lognormal(sigma=0.5, size=20), generator=draw, num_resamples=500) for _ in range(300)]
     assert 0.88 < np.mean([each.low <= true <= each.high for each in found]) < 0.98
+
+
+def test_intervals_of_five_runs_are_too_narrow_by_as_much_as_reports_say() -> None:
+    draw = generator(7)
+    found = [mean_interval(draw.normal(size=5), generator=draw) for _ in range(2000)]
+    assert 0.81 < np.mean([each.low <= 0.0 <= each.high for each in found]) < 0.85
+    assert "of five runs, which are few, in about 83" in dict(GLOSSARY)["95% interval"]
+    assert "about 83 times in 100" in (Path(__file__).parents[2] / "docs" / "reproduction.md").read_text()
 
 
 def test_interval_of_equal_scores_is_a_point_and_of_one_there_is_none() -> None:
