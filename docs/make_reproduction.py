@@ -30,7 +30,7 @@ INTRODUCTION = """# What came of the papers' results
 The papers' experiments ([papers-experiments.md](papers-experiments.md)) at scale `gpu`, on one H200, in pieces. The
 tables are computed from the records in [results/records](../results/records) by `docs/make_reproduction.py`; the
 remarks under each experiment are ours. A mean over seeds has half its interval beside it, a bootstrap of 95 %: with as
-few as five seeds it is too narrow (of normal scores it would hold the true mean about 83 times in 100). What a claim
+few as five seeds it is too narrow (of normal scores it would hold the true mean about 84 times in 100). What a claim
 says, and how it is checked, stands in the specification; comparisons are tested by Welch's test where several seeds
 were trained, each for itself: the verdicts in the reports, which name a winner among many, correct for their number and
 are stricter.
@@ -95,8 +95,8 @@ def _is_of_a_paper(name: str) -> bool:
 
 
 def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
-    yield "Measured are scores as they are, accuracies as shares, diverged runs in percent; of several networks the least"
-    yield "and the largest."
+    yield "Measured are scores as they are, accuracies as shares, diverged runs in percent; of several networks the"
+    yield "least and the largest."
     yield ""
     yield "| element | claim | measured | verdict | minutes | experiment |"
     yield "|---|---|---|---|---|---|"

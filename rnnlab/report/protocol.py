@@ -34,7 +34,7 @@ GLOSSARY = (
     (
         "95% interval",
         "a bootstrap, made so that it holds the mean of all possible runs in about 95 of 100 such comparisons; "
-        "of five runs, which are few, in about 83",
+        "of five runs, which are few, in about 84",
     ),
     ("p corrected", "how often chance alone would bring so large a difference; made larger because pairs are many"),
     ("chance", "what a network reaches that ignores its input"),
