@@ -9,7 +9,7 @@ from rnnlab.studies.repeats import repeats_name
 from rnnlab.studies.stored import StoredSpec, keep_spec
 from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.lots import Lots
-from rnnlab.tuning.sittings import add_sitting
+from rnnlab.tuning.sittings import write_sitting
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Trial, Trials
 
@@ -42,7 +42,7 @@ def restore_study(record: StudyRecord, store: Store) -> None:
     for each in finalists:
         _restore_arm(store, second, each.arm, each.trials)
     for sitting in record.sittings:
-        add_sitting(store, sitting)
+        write_sitting(store, sitting)
 
 
 def _restore_arm(store: Store, study: str, arm: Arm, trials: Sequence[Trial]) -> None:

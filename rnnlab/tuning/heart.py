@@ -1,25 +1,24 @@
-"""The heartbeat of a worker: a thread that says again and again that its lot is being worked on."""
+"""The heartbeat of a worker: a thread that says again and again that it is at work."""
 
 import threading
+from collections.abc import Callable
 
 from rnnlab.errors import TuningError
-from rnnlab.tuning.lots import Lot, Lots
 
 
 class Heart:
     """Beats inside a `with`.
 
     Args:
-        lots: where to say it.
-        lot: what is worked on.
+        beat: says it to the store; False if there is no point in going on.
         interval: seconds between two beats.
     """
 
-    def __init__(self, lots: Lots, lot: Lot, interval: float) -> None:
-        self._lots, self._lot, self._interval = lots, lot, interval
+    def __init__(self, beat: Callable[[], bool], interval: float) -> None:
+        self._beat, self._interval = beat, interval
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="rnnlab heartbeat", daemon=True)
-        self.is_lost = False  # whether the lot has become another worker's
+        self._thread = threading.Thread(target=self._keep_beating, name="rnnlab heartbeat", daemon=True)
+        self.is_lost = False  # whether a beat has said so, as when a lot has become another worker's
 
     def __enter__(self) -> "Heart":
         self._thread.start()
@@ -29,10 +28,10 @@ class Heart:
         self._end.set()
         self._thread.join()
 
-    def _beat(self) -> None:
+    def _keep_beating(self) -> None:
         while not self._end.wait(self._interval):
             try:
-                if not self._lots.beat(self._lot):
+                if not self._beat():
                     self.is_lost = True
                     return
             except TuningError:

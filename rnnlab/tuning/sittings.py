@@ -14,13 +14,13 @@ from rnnlab.tuning.store import SITTINGS, Store
 
 @dataclass(frozen=True, kw_only=True)
 class Sitting:
-    """One worker's time on a study. That of a worker that was killed is not known.
+    """One worker's time on a study; of a worker that was killed, until it was last heard of.
 
     Args:
         study: of which study; the best settings over seeds are one of their own.
         worker: its name, which no other has.
         device: where it trained.
-        ended: when it ended, in seconds since 1970, by the store's clock.
+        ended: when it ended, or was last heard of, in seconds since 1970, by the store's clock.
         seconds: how long it worked, from its first trial to its last.
         num_trials: how many trials it recorded.
     """
@@ -61,9 +61,12 @@ def device_seconds(every: Sequence[Sitting]) -> float:
     return total
 
 
-def add_sitting(store: Store, sitting: Sitting) -> None:
-    """Write one down; a worker has one in each study."""
-    store.insert(SITTINGS.insert().values(**sitting.to_json()))
+def write_sitting(store: Store, sitting: Sitting) -> None:
+    """Write one down, in place of what is there: a worker has one in each study, which grows."""
+    is_it = (SITTINGS.c.study == sitting.study) & (SITTINGS.c.worker == sitting.worker)
+    if not store.insert(SITTINGS.insert().values(**sitting.to_json())):
+        with store.transaction() as connection:
+            connection.execute(SITTINGS.update().where(is_it).values(**sitting.to_json()))
 
 
 def sittings(store: Store, study: str) -> tuple[Sitting, ...]:

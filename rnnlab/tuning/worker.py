@@ -62,7 +62,7 @@ from rnnlab.tuning.lots import GRACE, Lot, Lots
 from rnnlab.tuning.populations import chunks, device_capacity, lot_size, memory_capacity, population_size
 from rnnlab.tuning.samplers import AbstractSampler
 from rnnlab.tuning.scoring import training_scores
-from rnnlab.tuning.sittings import Sitting, add_sitting
+from rnnlab.tuning.sittings import Sitting, write_sitting
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
 from rnnlab.version import VERSION
@@ -166,20 +166,8 @@ class Worker:
         """Until all trials have ended (True) or somebody says stop (False)."""
         started = time.perf_counter()
         self._tell_start()
-        is_complete = False
-        try:
-            while not self._is_stopped():
-                self._take_up()
-                if self._running:
-                    self._train_until_one_ends()
-                elif is_complete := self._wait_for_others():
-                    remove_folder(study_folder(self._root, self._study))
-                    break
-            while self._running:  # told to stop, each saves its state and is handed back
-                self._train_until_one_ends()
-        finally:
-            for each in self._running:
-                each.steps.close()
+        with Heart(lambda: self._write_down(time.perf_counter() - started), self._how.grace / BEATS):
+            is_complete = self._work()
         seconds = time.perf_counter() - started
         self._write_down(seconds)
         self._report(
@@ -187,10 +175,26 @@ class Worker:
         )
         return is_complete
 
-    def _write_down(self, seconds: float) -> None:
-        """How long it worked, if it did."""
+    def _work(self) -> bool:
+        try:
+            while not self._is_stopped():
+                self._take_up()
+                if self._running:
+                    self._train_until_one_ends()
+                elif self._wait_for_others():
+                    remove_folder(study_folder(self._root, self._study))
+                    return True
+            while self._running:  # told to stop, each saves its state and is handed back
+                self._train_until_one_ends()
+            return False
+        finally:
+            for each in self._running:
+                each.steps.close()
+
+    def _write_down(self, seconds: float) -> bool:
+        """How long it has worked so far, if it has."""
         if self._num_begun:
-            add_sitting(
+            write_sitting(
                 self._store,
                 Sitting(
                     study=self._study,
@@ -201,6 +205,7 @@ class Worker:
                     num_trials=self._num_recorded,
                 ),
             )
+        return True
 
     def _take_up(self) -> None:
         """Lots that were handed back or lost, and new ones, as long as there is room on the device."""
@@ -302,7 +307,7 @@ class Worker:
     def _train_lot(self, lot: Lot) -> Steps[None]:
         """Train and record all trials of a lot; whatever happens, it is finished, handed back, or another worker's."""
         is_finished = False
-        heart = Heart(self._lots, lot, self._how.grace / BEATS)
+        heart = Heart(lambda: self._lots.beat(lot), self._how.grace / BEATS)
         try:
             with heart:
                 settings = self._made(lot)

@@ -68,6 +68,23 @@ def test_time_of_a_worker_is_written_down_once_it_has_worked(store: Store) -> No
     assert sitting.ended == pytest.approx(store.time(), abs=60)
 
 
+def test_time_of_a_worker_that_comes_to_a_sudden_end_counts_until_it_was_last_heard_of(store: Store) -> None:
+    class PowerCut(BaseException):
+        pass
+
+    def report(event: TuningEvent) -> None:
+        if sittings(store, STUDY):
+            raise PowerCut
+
+    one = arm(num_trials=3, num_steps=1_000_000)
+    store.add_study(STUDY, [one])
+    with pytest.raises(PowerCut):
+        work(store, STUDY, [one], Work(population=3, report=report, report_every=10, grace=0.6))
+    (sitting,) = sittings(store, STUDY)
+    assert (sitting.study, sitting.device, sitting.num_trials) == (STUDY, "cpu", 0)
+    assert 0 < sitting.seconds < 60
+
+
 def test_trial_is_what_training_alone_gives(store: Store) -> None:
     """Every value of the record, against a network trained by itself (C2)."""
     one = arm(num_trials=4)
@@ -480,7 +497,8 @@ def test_lots_are_alive_before_they_begin_and_handed_back_if_they_never_do(
 
     def told(event: TuningEvent) -> None:
         if isinstance(event, Trained):
-            assert len([thread for thread in threading.enumerate() if thread.name == "rnnlab heartbeat"]) == 4
+            hearts = [thread for thread in threading.enumerate() if thread.name == "rnnlab heartbeat"]
+            assert len(hearts) == 4 + 1  # of all lots, and of the worker's time
             raise RuntimeError("out of order")
 
     with pytest.raises(RuntimeError, match="out of order"):
@@ -557,12 +575,12 @@ def test_heart_learns_that_its_lot_is_another_workers(store: Store) -> None:
     lots = Lots(store, STUDY)
     lot = lots.claim("gru", [], [{"l2": 0.1}], "me")
     assert lot is not None
-    with Heart(lots, lot, 0.01) as heart:
+    with Heart(lambda: lots.beat(lot), 0.01) as heart:
         heart._end.wait(0.1)  # pyright: ignore[reportPrivateUsage]
         assert not heart.is_lost
     make_older(store, 100)
     assert lots.take_over("other") is not None
-    with Heart(lots, lot, 0.01) as heart:
+    with Heart(lambda: lots.beat(lot), 0.01) as heart:
         heart._thread.join(5)  # pyright: ignore[reportPrivateUsage]
         assert heart.is_lost
 
@@ -570,15 +588,13 @@ def test_heart_learns_that_its_lot_is_another_workers(store: Store) -> None:
 def test_heart_goes_on_when_the_store_is_out_of_reach_for_a_while(store: Store) -> None:
     answers: Any = iter([TuningError("locked"), TuningError("locked"), True, True])
 
-    def beat(_: Any) -> bool:
+    def beat() -> bool:
         answer = next(answers, False)
         if isinstance(answer, TuningError):
             raise answer
         return answer
 
-    lot: Any = None
-    heart = Heart(SimpleNamespace(beat=beat), lot, 0.001)  # type: ignore[arg-type]
-    with heart:
+    with Heart(beat, 0.001) as heart:
         heart._thread.join(5)  # pyright: ignore[reportPrivateUsage]
     assert heart.is_lost
     assert next(answers, None) is None
