@@ -138,7 +138,9 @@ def _circumstances(record: StudyRecord) -> str:
     seeds = min((sum(trial.has_ended for trial in each.repeats) for each in record.arms if each.repeats), default=0)
     settings = max((len(each.finalists) for each in record.arms), default=0)
     which = "best settings" if settings == 1 else f"the best of {settings} settings"
-    words = f"{which} over {seeds} seeds" if seeds else "single runs, the best of tuning by validation"
+    is_drawn = all(each.arm.sampler == "random" for each in record.arms)
+    once = "random settings, each once" if is_drawn else "single runs, the best of tuning by validation"
+    words = f"{which} over {seeds} seeds" if seeds else once
     return f"{'; '.join(machines)}; {', '.join(days)}; {words}."
 
 
