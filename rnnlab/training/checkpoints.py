@@ -1,9 +1,9 @@
 """Checkpoints: all that a run needs to go on, in one file that is either whole or not there.
 
 A folder holds one checkpoint, `checkpoint.safetensors`: the tensors, and in its metadata a format, a record of
-everything else as JSON, and a description of the run it belongs to. A new one is written beside it under another name,
-forced to the disk, and only then takes its place, so that a process that is killed, or a disk that is full, leaves the
-last whole checkpoint as it was.
+everything else as JSON, and a description of the run it belongs to. A new one is written in a folder of its own beside
+it, forced to the disk, and only then takes its place, so that a process that is killed, or a disk that is full, leaves
+the last whole checkpoint as it was.
 
     store = CheckpointStore(folder, run={"architecture": ..., "task": ..., "hyperparameters": ...})
     store.require_empty()                  # a new run; or, to go on with an old one:
@@ -13,6 +13,8 @@ last whole checkpoint as it was.
 
 import json
 import os
+import re
+import shutil
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -27,7 +29,7 @@ from rnnlab.errors import CheckpointError
 
 FORMAT = "rnnlab checkpoint 2"
 FILE = "checkpoint.safetensors"
-PARTIAL = "checkpoint.partial"
+PARTIAL = "partial"
 MOST_DIFFERENCES = 3
 
 
@@ -70,8 +72,8 @@ class CheckpointStore:
         """Say now, not after hours of training, that nothing can be saved here."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / PARTIAL).write_bytes(b"")
-            (self.folder / PARTIAL).unlink()
+            with _own_folder(self.folder / PARTIAL) as partial:
+                (partial / FILE).write_bytes(b"")
         except OSError as error:
             raise CheckpointError(f"cannot write to {self.folder}: {error.strerror}") from error
 
@@ -105,18 +107,28 @@ class CheckpointStore:
         Raises:
             CheckpointError: it cannot be written; the last checkpoint is as it was.
         """
-        content = _content(tensors, self._run, record)
-        partial = self.folder / PARTIAL
+        from safetensors import SafetensorError
+        from safetensors.torch import save_file
+
+        # clones: two names for the same memory, or parts of one, cannot be written as they are
+        on_host = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+        texts = {"run": json.dumps(self._run), "record": json.dumps(record)}
+        metadata = {"format": FORMAT, **texts, "checksum": _checksum(on_host, *texts.values())}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _write_through(partial, content)
-            os.replace(partial, self.path)
-            _flush_folder(self.folder)
-        except OSError as error:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+            with _own_folder(self.folder / PARTIAL) as partial:
+                new = partial / FILE
+                new.touch()
+                mode = new.stat().st_mode  # as files of this user are; safetensors makes one that nobody else may read
+                save_file(on_host, new, metadata)
+                new.chmod(mode)
+                _flush(new)
+                os.replace(new, self.path)
+            with suppress(OSError):  # without, an older one may come back; Windows and some network drives cannot do it
+                _flush(self.folder)
+        except (OSError, SafetensorError) as error:
             kept = "; the last one is as it was" if _is_there(self.path) else ""
-            raise CheckpointError(f"cannot save a checkpoint in {self.folder}: {error.strerror}{kept}") from error
+            raise CheckpointError(f"cannot save a checkpoint in {self.folder}: {_reason(error)}{kept}") from error
 
     def load(self) -> Checkpoint:
         """The checkpoint of this run, to go on from.
@@ -147,16 +159,6 @@ class CheckpointStore:
             raise CheckpointError(f"{self.path} is of another run: {shown}{more}")
 
 
-def _content(tensors: Mapping[str, Tensor], run: Any, record: Mapping[str, Any]) -> bytes:
-    from safetensors.torch import save
-
-    # clones: two names for the same memory, or parts of one, cannot be written as they are
-    on_host = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    run_text, record_text = json.dumps(run), json.dumps(record)
-    checksum = _checksum(on_host, run_text, record_text)
-    return save(on_host, {"format": FORMAT, "run": run_text, "record": record_text, "checksum": checksum})
-
-
 def _checksum(tensors: Mapping[str, Tensor], *texts: str) -> str:
     """A number that changes with any bit of the content."""
     found = 0
@@ -168,22 +170,36 @@ def _checksum(tensors: Mapping[str, Tensor], *texts: str) -> str:
     return f"crc32 {found:08x}"
 
 
-def _write_through(path: Path, content: bytes) -> None:
-    """Write a file that is on the disk, not on its way there, when this returns."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+@contextmanager
+def _own_folder(folder: Path) -> Generator[Path]:
+    """A folder for what may not come to its end, gone afterwards; what a killed process left there goes first."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(exist_ok=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _flush_folder(folder: Path) -> None:
-    """Force the new name to the disk too, where the system can; without, an older checkpoint may come back."""
-    with suppress(OSError):  # Windows cannot open folders, some network drives cannot flush them
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _flush(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk and not on its way there."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: Exception) -> str:
+    """Why a file could not be written, as the system says it: safetensors gives the number in its text.
+
+    >>> _reason(OSError(28, "No space left on device")), _reason(Exception("I/O error: No space (os error 28)"))
+    ('No space left on device', 'No space left on device')
+    """
+    if isinstance(error, OSError):
+        return str(error.strerror)
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return os.strerror(int(found[1])) if found else str(error)
 
 
 def _is_there(path: Path) -> bool:

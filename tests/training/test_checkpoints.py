@@ -172,9 +172,27 @@ def test_new_run_does_not_overwrite_an_old_one(store: CheckpointStore) -> None:
 
 
 def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
-    (tmp_path / PARTIAL).write_bytes(b"begun")
+    (tmp_path / PARTIAL).mkdir()
+    (tmp_path / PARTIAL / FILE).write_bytes(b"begun")
     with pytest.raises(CheckpointError, match="no checkpoint to resume in"):
         CheckpointStore(tmp_path, RUN).load()
+
+
+def test_others_may_read_it_as_they_may_other_files(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, RUN)
+    before = os.umask(0o027)
+    try:
+        store.save(some_tensors(), RECORD)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o640
+
+
+def test_what_a_killed_process_left_is_cleared_away(store: CheckpointStore) -> None:
+    (store.folder / PARTIAL).mkdir()
+    (store.folder / PARTIAL / ".tmp123").write_bytes(b"begun")
+    store.save(some_tensors(), RECORD)
+    assert [path.name for path in store.folder.iterdir()] == [FILE]
 
 
 @pytest.mark.parametrize("kept", [0, 4, 500, -1])
