@@ -1,7 +1,7 @@
 """All comparisons of the GPU path with the reference in float64, as many at a time as there are cores.
 
 The tests of tests/engine/gpu (catalogue and cells, odd sizes, precisions, continued sequences, broken kernels that must
-fail), 200 random networks, and relu away from its jump. Most of the time goes into compiling.
+fail), those of training and losses on a GPU, 200 random networks, and relu away from its jump. Most of the time goes into compiling.
 """
 
 import io
@@ -13,6 +13,7 @@ from gpu_process import LATE, ROOT, in_parallel
 
 NUM_RANDOM, RANDOM_TASKS = 200, 40
 TEST_TASKS = 64
+OTHER_TESTS = ("training/test_gpu.py", "training/test_fused.py", "tasks/test_fused_cross_entropy.py")
 
 
 def check(kind: str, what: Any) -> dict[str, Any]:
@@ -52,8 +53,9 @@ def check_tests(number: int) -> dict[str, Any]:
     recorder = Recorder(number)
     options = ["-q", "-p", "no:cacheprovider", "-W", "default", "-k", "not random"]
     folder = ROOT / "tests" / "engine" / "gpu"
+    paths = [folder, *(ROOT / "tests" / each for each in OTHER_TESTS)]
     with redirect_stdout(io.StringIO()):
-        code = pytest.main([*options, f"--ignore={folder / 'test_cuda_texts.py'}", str(folder)], plugins=[recorder])
+        code = pytest.main([*options, f"--ignore={folder / 'test_cuda_texts.py'}", *map(str, paths)], plugins=[recorder])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
         recorder.wrong.append(f"pytest ended with {code!r}")
     return {"comparisons": recorder.passed, "skipped": recorder.skipped, "wrong": recorder.wrong}

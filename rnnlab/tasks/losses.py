@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rnnlab.tasks.fused_cross_entropy import FusedCrossEntropy, can_be_fused
+
 
 def last_step(outputs: Tensor) -> Tensor:
     """The outputs at the last step, [..., B, M] of [..., B, T, M]."""
@@ -21,8 +23,10 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     >>> cross_entropy(torch.zeros(2, 3, 8), torch.tensor([0, 7, 5])).shape  # of 2 members, the same 3 targets
     torch.Size([2, 3])
     """
-    wanted = logits.gather(-1, targets.long().expand(logits.shape[:-1])[..., None])[..., 0]
-    return logits.logsumexp(-1) - wanted
+    classes = targets.long().expand(logits.shape[:-1])
+    if can_be_fused(logits):
+        return FusedCrossEntropy.apply(logits, classes)
+    return logits.logsumexp(-1) - logits.gather(-1, classes[..., None])[..., 0]
 
 
 def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
