@@ -29,7 +29,8 @@ from rnnlab.errors import CheckpointError
 
 FORMAT = "rnnlab checkpoint 2"
 FILE = "checkpoint.safetensors"
-PARTIAL = "partial"
+PARTIAL = "partial"  # a folder, for one that is being written
+NEW = "new.safetensors"
 MOST_DIFFERENCES = 3
 
 
@@ -73,7 +74,7 @@ class CheckpointStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with _own_folder(self.folder / PARTIAL) as partial:
-                (partial / FILE).write_bytes(b"")
+                (partial / NEW).write_bytes(b"")
         except OSError as error:
             raise CheckpointError(f"cannot write to {self.folder}: {error.strerror}") from error
 
@@ -117,7 +118,7 @@ class CheckpointStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with _own_folder(self.folder / PARTIAL) as partial:
-                new = partial / FILE
+                new = partial / NEW
                 new.touch()
                 mode = new.stat().st_mode  # as files of this user are; safetensors makes one that nobody else may read
                 save_file(on_host, new, metadata)

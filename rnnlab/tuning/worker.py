@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 import torch
 
 from rnnlab.engine.gpu.sharing import share_of_gpu
-from rnnlab.errors import TuningError
+from rnnlab.errors import CheckpointError, TuningError
 from rnnlab.training.events import Event, Started
 from rnnlab.training.loop import training
 from rnnlab.training.pace import Pace
@@ -314,6 +314,10 @@ class Worker:
                 yield
                 if not self._is_stopped():
                     is_finished = (yield from self._train_populations(lot, settings, heart)) and self._lots.finish(lot)
+        except CheckpointError:
+            if self._lots.beat(lot):
+                raise
+            # another worker has the lot, and may have cleared its folder away
         except torch.OutOfMemoryError as error:
             raise TuningError(
                 f"{len(lot.points)} trials of {lot.arm} do not fit into the memory of {self._device}: "

@@ -18,7 +18,7 @@ import torch
 
 from rnnlab.errors import CheckpointError
 from rnnlab.training import checkpoints
-from rnnlab.training.checkpoints import FILE, PARTIAL, CheckpointStore
+from rnnlab.training.checkpoints import FILE, NEW, PARTIAL, CheckpointStore
 
 RUN = {"architecture": {"nodes": ["x", "h"]}, "task": {"name": "adding", "length": 100}, "seed": 0}
 RECORD = {"step": 7, "scores": [0.5, float("inf")], "note": "ä"}
@@ -173,7 +173,7 @@ def test_new_run_does_not_overwrite_an_old_one(store: CheckpointStore) -> None:
 
 def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
     (tmp_path / PARTIAL).mkdir()
-    (tmp_path / PARTIAL / FILE).write_bytes(b"begun")
+    (tmp_path / PARTIAL / NEW).write_bytes(b"begun")
     with pytest.raises(CheckpointError, match="no checkpoint to resume in"):
         CheckpointStore(tmp_path, RUN).load()
 

@@ -15,6 +15,7 @@ import torch
 from rnnlab import CheckpointError, Hyperparameters, TrainingError, TuningError, evaluate, task, train
 from rnnlab.engine.gpu import sharing
 from rnnlab.training import pace
+from rnnlab.training.checkpoints import CheckpointStore
 from rnnlab.training.events import Finished, Saved, Started, Stepped
 from rnnlab.training.pace import Pace
 from rnnlab.tuning import worker
@@ -569,6 +570,32 @@ def test_worker_whose_lot_was_taken_over_learns_it_and_records_nothing(
     assert max(event.event.step for event in events if isinstance(event, Trained)) < 100_000
     assert not any(trial.has_ended for trial in trials_of(store, [one]))
     assert [lot.owner for lot in Lots(store, STUDY).all()] == ["other"]
+
+
+@pytest.mark.parametrize("is_taken_over", [True, False])
+def test_save_that_fails_is_no_error_if_another_worker_has_the_lot(
+    is_taken_over: bool, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It slept while it saved, and the other has ended the lot and cleared the folder away."""
+    one, events = arm(num_trials=2), list[TuningEvent]()
+    store.add_study(STUDY, [one])
+
+    def save(*content: Any) -> None:
+        if is_taken_over:
+            with store.transaction() as connection:
+                connection.execute(LOTS.update().values(owner="other", generation=1))
+        raise CheckpointError("cannot save a checkpoint: No such file or directory")
+
+    monkeypatch.setattr(CheckpointStore, "save", save)
+    how = Work(population=2, save_every=5, report=events.append, stop=lambda: isinstance(events[-1], LotLost))
+    if is_taken_over:
+        assert not work(store, STUDY, [one], how)
+        assert isinstance(events[-2], LotLost)
+        assert [lot.owner for lot in Lots(store, STUDY).all()] == ["other"]
+    else:
+        with pytest.raises(CheckpointError, match="No such file"):
+            work(store, STUDY, [one], how)
+        assert [lot.owner for lot in Lots(store, STUDY).all()] == [None]
 
 
 def test_heart_learns_that_its_lot_is_another_workers(store: Store) -> None:
