@@ -5,6 +5,7 @@
 // that a kernel which forgets to wait reads what is not there yet. Shared memory begins as NaN. With a seed it is chance
 // who runs, some warps hardly ever, and what programs send one another arrives at once: it overwrites what is still read.
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -61,13 +62,16 @@ struct Counter {  // of bytes, as it lies in shared memory
 };
 struct Program;
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  // to begin with; then jumps, for a change of context asks the system each time
+  jmp_buf place;
+  const Barrier *barrier = nullptr;  // at which it waits, while that has the generation
+  long generation;
   std::unique_ptr<char[]> stack{new char[STACK_BYTES]};
   Program *program;
   Index thread;
   int lane;
   struct Warp *warp;
-  bool is_done = false, waits_for_program = false;  // or for bytes from another
+  bool has_begun = false, is_done = false, waits_for_program = false;  // or for bytes from another
   std::vector<std::vector<Copy>> groups{1};  // copies on their way, by the group that they were ended in
 };
 struct Warp {
@@ -86,14 +90,22 @@ struct Program {
   char *start() { return (char *)(((size_t)memory.data() + 127) / 128 * 128); }
 };
 
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static const char *what_is_wrong;
 static u32 chance;  // 0 where nothing is left to it
 static Fiber *current;
 static Index threadIdx, blockIdx, gridDim;
 static char *shared;
 
-static void let_others() { swapcontext(&current->context, &scheduler); }
+__attribute__((noinline)) static void let_others() {
+  if (!_setjmp(current->place)) _longjmp(scheduler, 1);
+}
+__attribute__((noinline)) static void let(Fiber &fiber) {
+  if (_setjmp(scheduler)) return;
+  if (fiber.has_begun) _longjmp(fiber.place, 1);
+  fiber.has_begun = true;
+  setcontext(&fiber.context);
+}
 
 static void wait_at(Barrier &barrier, int count, bool of_program) {
   const long generation = barrier.generation;
@@ -104,7 +116,9 @@ static void wait_at(Barrier &barrier, int count, bool of_program) {
   }
   Fiber *me = current;
   me->waits_for_program = of_program;
-  while (barrier.generation == generation) let_others();
+  me->barrier = &barrier, me->generation = generation;
+  let_others();
+  me->barrier = nullptr;
   me->waits_for_program = false;
 }
 inline void __syncthreads() { wait_at(current->program->barrier, (int)current->program->warps.size() * LANES, true); }
@@ -280,9 +294,11 @@ static bool run_warp(Warp &warp) {
     bool is_done = true, waits = true;
     for (Fiber &fiber : warp.fibers) {
       if (fiber.is_done) continue;
-      current = &fiber, threadIdx = fiber.thread;
-      blockIdx = fiber.program->block, shared = fiber.program->start();
-      swapcontext(&scheduler, &fiber.context);
+      if (!fiber.barrier || fiber.barrier->generation != fiber.generation) {
+        current = &fiber, threadIdx = fiber.thread;
+        blockIdx = fiber.program->block, shared = fiber.program->start();
+        let(fiber);
+      }
       is_done = is_done && fiber.is_done;
       waits = waits && (fiber.is_done || fiber.waits_for_program);
     }

@@ -5,7 +5,8 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rnnlab.engine.gpu.compiled import cache_folder
 from rnnlab.engine.gpu.cuda_writer import library_text
 
 COMPILER = shutil.which("g++")
+OPTIONS = ("-std=c++17", "-O1", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-w", "-fPIC")
 _RUN = """
 static Arguments arguments;
 
@@ -64,23 +66,47 @@ class EmulatedFunction:
 def _library(source: str) -> ctypes.CDLL:
     instructions = library_text("instructions.cu")
     assert source.startswith(instructions)
-    emulated = (Path(__file__).parent / "emulated_instructions.cpp").read_text()
-    text = emulated + source.removeprefix(instructions) + _RUN
+    text = f'#include "{_header()}"\n{source.removeprefix(instructions)}{_RUN}'
     assert "asm" not in text  # nothing but those instructions is the machine's
-    path = cache_folder() / f"rnnlab_emulated_{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
+    path = _path(text, ".so")
     if not path.exists():
-        _compile(text, path)
+        _compile(text, path, "-shared")
     library = ctypes.CDLL(str(path))
     library.run.restype = ctypes.c_char_p
     return library
 
 
-def _compile(text: str, path: Path) -> None:
+@lru_cache(maxsize=1)
+def _header() -> Path:
+    """The emulated instructions, which the compiler has read beforehand: a third of what a kernel takes it."""
+    text = (Path(__file__).parent / "emulated_instructions.cpp").read_text()
+    made = _path(text, ".h.gch")
+    written = made.with_suffix("")
+    if not made.exists():
+        with _new(written) as file:
+            file.write_text(text)
+        _compile(text, made, "-x", "c++-header")
+    return written
+
+
+def _path(text: str, suffix: str) -> Path:
+    return cache_folder() / f"rnnlab_emulated_{hashlib.sha256((text + str(OPTIONS)).encode()).hexdigest()[:24]}{suffix}"
+
+
+def _compile(text: str, path: Path, *how: str) -> None:
+    with _new(path) as made:
+        written = made.with_name("kernel.cpp")
+        written.write_text(text)
+        command = [str(COMPILER), *OPTIONS, *how, "-o", str(made), str(written)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:3000]
+
+
+@contextmanager
+def _new(path: Path) -> Generator[Path]:
+    """Where to write a file that is to be there whole or not at all, whoever else does the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        written, made = Path(folder) / "kernel.cpp", Path(folder) / path.name
-        written.write_text(text)
-        options = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-w", "-shared", "-fPIC"]
-        done = subprocess.run([str(COMPILER), *options, "-o", str(made), str(written)], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[:3000]
-        made.replace(path)  # whole or not at all, whoever else does the same
+        made = Path(folder) / path.name
+        yield made
+        made.replace(path)
