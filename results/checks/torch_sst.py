@@ -1,6 +1,6 @@
 """Mongia's versions A, C and D on film reviews in plain torch: where we and the paper differ, is it us?
 
-python results/checks/torch_sst.py a:relu a:lstm c:relu c:lstm d:relu d:lstm -o torch-sst.json
+python results/checks/torch_sst.py a:relu c:relu d:relu a:lstm c:lstm d:lstm --words glorot normal -o torch-sst.json
 
 Loops over time written out, gradients by autograd, torch.optim.Adam; learning rates, penalties and scales of hidden
 matrices are those that were best in the record. Words begin as ours do (Glorot's bounds, `glorot`) or as those of
