@@ -1,7 +1,8 @@
 """All comparisons of the GPU path with the reference in float64, as many at a time as there are cores.
 
 The tests of tests/engine/gpu (catalogue and cells, odd sizes, precisions, continued sequences, broken kernels that must
-fail), those of training and losses on a GPU, 200 random networks, and relu away from its jump. Most of the time goes into compiling.
+fail), those of training and losses on a GPU, 200 random networks, and relu away from its jump. Most of the time goes
+into compiling.
 """
 
 import io
@@ -51,11 +52,12 @@ def check_tests(number: int) -> dict[str, Any]:
     import pytest
 
     recorder = Recorder(number)
-    options = ["-q", "-p", "no:cacheprovider", "-W", "default", "-k", "not random"]
     folder = ROOT / "tests" / "engine" / "gpu"
-    paths = [folder, *(ROOT / "tests" / each for each in OTHER_TESTS)]
+    paths = [str(folder), *(str(ROOT / "tests" / each) for each in OTHER_TESTS)]
+    options = ["-q", "-p", "no:cacheprovider", "-W", "default", "-k", "not random"]
+    options.append(f"--ignore={folder / 'test_cuda_texts.py'}")
     with redirect_stdout(io.StringIO()):
-        code = pytest.main([*options, f"--ignore={folder / 'test_cuda_texts.py'}", *map(str, paths)], plugins=[recorder])
+        code = pytest.main([*options, *paths], plugins=[recorder])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
         recorder.wrong.append(f"pytest ended with {code!r}")
     return {"comparisons": recorder.passed, "skipped": recorder.skipped, "wrong": recorder.wrong}

@@ -4,15 +4,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rnnlab.report.paper_values import is_higher_better, measured, run_scores, selected
+from rnnlab.report.paper_values import is_higher_better, measured, scores_of, selected
 from rnnlab.studies.paper import Claim, Paper
-from rnnlab.studies.statistics import welch
+from rnnlab.studies.statistics import fisher, mann_whitney, welch
 from rnnlab.studies.verdict import shown
 
 if TYPE_CHECKING:
     from rnnlab.studies.records import ArmRecord, StudyRecord
 
 LEVEL = 0.05
+_TESTS = {
+    "score": "Welch",
+    "mean": "Welch",
+    "median": "Mann-Whitney",
+    "infeasible": "Fisher",
+    "repeat_infeasible": "Fisher",
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Check:
         second: the arm that should be worse; None for a range.
         value, other: what was measured of both.
         holds: whether it came out so.
-        p: of Welch's test of the two arms' runs, not corrected for their number; None where there is no test.
+        p: of a test of the two arms' runs, not corrected for their number; None where there is no test.
     """
 
     first: str
@@ -86,11 +93,12 @@ class CheckedClaim:
         if not any(check.p is not None for check in self.checks):
             return words
         num_significant = sum(check.p is not None and check.p < LEVEL for check in held)
+        test = f"({_TESTS[self.claim.quantity]}, p < {LEVEL})"
         if not held:
             return words
         if count == 1:
-            return f"{words}, {f'significantly (Welch, p < {LEVEL})' if num_significant else 'but not significantly'}"
-        return f"{words}; {num_significant} of them significant (Welch, p < {LEVEL})"
+            return f"{words}, {f'significantly {test}' if num_significant else 'but not significantly'}"
+        return f"{words}; {num_significant} of them significant {test}"
 
 
 def _span(values: Sequence[float]) -> str:
@@ -131,11 +139,26 @@ def _compared(first: "ArmRecord", second: "ArmRecord", quantity: str) -> Iterato
 
 
 def _p(first: "ArmRecord", second: "ArmRecord", quantity: str) -> float | None:
-    """Only means over seeds are tested: one best trial varies with nothing."""
-    if quantity not in ("score", "mean") or not (first.repeats and second.repeats):
-        return None
-    test = welch(run_scores(first), run_scores(second))
-    return None if test is None else test.p
+    """Of means over seeds, and of medians and shares of random draws: one best trial varies with nothing.
+
+    Trials that a sampler chose, each with an eye on those before, are no sample.
+    """
+    over_seeds = bool(first.repeats and second.repeats)
+    are_drawn = first.arm.sampler == second.arm.sampler == "random"
+    trials = [scores_of(each, each.trials) for each in (first, second)]
+    repeats = [scores_of(each, each.repeats) for each in (first, second)]
+    match quantity:
+        case "score" | "mean" if over_seeds:
+            test = welch(*repeats)
+            return None if test is None else test.p
+        case "median" if are_drawn:
+            return mann_whitney(*trials)
+        case "infeasible" if are_drawn:
+            return fisher(*trials)
+        case "repeat_infeasible" if over_seeds:
+            return fisher(*repeats)
+        case _:
+            return None
 
 
 def _in_range(record: "StudyRecord", claim: Claim) -> Iterator[Check]:

@@ -107,11 +107,6 @@ def is_higher_better(record: "ArmRecord", quantity: str) -> bool:
     return quantity not in _LOWER_IS_BETTER and record.arm.is_maximised
 
 
-def run_scores(record: "ArmRecord") -> list[float | None]:
-    """The scores on test data of all seeds, or of all trials where nothing was trained over seeds."""
-    return scores_of(record, record.repeats or record.trials)
-
-
 def scores_of(record: "ArmRecord", runs: Sequence["Trial"]) -> list[float | None]:
     """The scores on test data of runs that have ended; None for one that diverged."""
     return [score_on_test(run, record.arm.score.name) for run in runs if run.has_ended]

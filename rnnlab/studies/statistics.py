@@ -1,4 +1,4 @@
-"""Statistics of scores over seeds: summaries, Welch's test, Holm's correction, bootstrap intervals (C72-C74).
+"""Statistics of scores: summaries, tests of two samples, Holm's correction, bootstrap intervals (C71-C74).
 
 A run that diverged has no score and is None here: it is left out of every number, and counted.
 """
@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -139,6 +140,39 @@ def _without_variance(difference: float, freedom: float) -> Welch:
     if difference == 0:
         return Welch(0.0, freedom, 1.0)
     return Welch(math.copysign(math.inf, difference), freedom, 0.0)
+
+
+def mann_whitney(first: Scores, second: Scores) -> float | None:
+    """How often one sample would tend so much to larger scores than the other by chance; two-sided, after ranks.
+
+    Returns:
+        None where a sample has no score.
+
+    >>> mann_whitney([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, None, 7.0, 1e9])
+    0.02857142857142857
+    """
+    from scipy.stats import mannwhitneyu
+
+    a, b = feasible(first), feasible(second)
+    return float(mannwhitneyu(a, b).pvalue) if len(a) and len(b) else None
+
+
+def fisher(first: Scores, second: Scores) -> float | None:
+    """How often shares of runs without a score would differ so much by chance; two-sided, exact.
+
+    Returns:
+        None where a sample has no runs.
+
+    >>> fisher([1.0] * 9 + [None], [1.0] * 2 + [None] * 8)
+    0.005477494641581328
+    """
+    from scipy.stats import fisher_exact
+
+    counts = [[each.num, each.num_infeasible] for each in (summary(first), summary(second))]
+    if not all(map(sum, counts)):
+        return None
+    result: Any = fisher_exact(counts)  # scipy leaves its type open
+    return float(result.pvalue)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

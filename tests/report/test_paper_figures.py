@@ -479,14 +479,34 @@ def test_medians_are_of_all_trials() -> None:
     values = {"gru": [1.0, 1.0, 10.0], "irnn": [2.0, 2.0, 2.0]}
     found = made("collins-random", "smoke", lambda arm, number: values.get(arm.split()[0], [3.0] * 3)[number], trials=3)
     gru, irnn = {"cell": "gru", "depth": 1}, {"cell": "irnn", "depth": 1}
-    assert claims(found, {"better": gru, "worse": irnn, "quantity": "median"}) == ["holds"]
+    assert claims(found, {"better": gru, "worse": irnn, "quantity": "median"}) == ["holds, but not significantly"]
     assert claims(found, {"where": gru, "quantity": "median", "low": 1.0, "high": 1.0}) == ["holds"]
 
 
 def test_fewer_divergences_are_better() -> None:
     found = made("collins-random", "smoke", most_irnns_diverge)
     gru, irnn = {"cell": "gru", "depth": 1}, {"cell": "irnn", "depth": 1}
-    assert claims(found, {"better": gru, "worse": irnn, "quantity": "infeasible"}) == ["holds"]
+    assert claims(found, {"better": gru, "worse": irnn, "quantity": "infeasible"}) == ["holds, but not significantly"]
+
+
+def test_claims_about_random_draws_are_tested() -> None:
+    """But none about trials that a sampler chose (C71, C72)."""
+
+    def value(arm: str, number: int) -> float | None:
+        is_gru = arm.startswith("gru")
+        return None if number % 10 < (1 if is_gru else 8) else number + (0.0 if is_gru else 25.0)
+
+    rows = [
+        {"better": {"cell": "gru", "depth": 1}, "worse": {"cell": "irnn", "depth": 1}, "quantity": quantity}
+        for quantity in ("median", "infeasible", "best")
+    ]
+    assert claims(made("collins-random", "smoke", value, trials=50), *rows) == [
+        "holds, significantly (Mann-Whitney, p < 0.05)",
+        "holds, significantly (Fisher, p < 0.05)",
+        "holds",
+    ]
+    chosen = [row | {"better": {"cell": "gru"}, "worse": {"cell": "intersection"}, "within": ["depth"]} for row in rows]
+    assert claims(made("collins-parentheses", "smoke", value, trials=50), *chosen) == ["holds"] * 3
 
 
 # ---------------------------------------------------------------- small runs of all experiments

@@ -13,7 +13,9 @@ from rnnlab import RnnlabError
 from rnnlab.report.protocol import GLOSSARY
 from rnnlab.studies.statistics import (
     difference_interval,
+    fisher,
     holm,
+    mann_whitney,
     mean_interval,
     pairwise_tests,
     summary,
@@ -36,6 +38,16 @@ scores = st.lists(
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # scipy's, where one sample does not vary
+def test_ranks_and_shares_are_tested_where_there_is_something_to_test() -> None:
+    some, larger = [1.0, 2.0, None, 3.0], [value + 10 for value in sample(1, 20)]
+    assert mann_whitney(some, larger) == pytest.approx(2 / math.comb(23, 3))  # the one way of so many, or its reverse
+    assert mann_whitney(larger, some) == mann_whitney(some, larger)
+    assert mann_whitney([None], larger) is None
+    assert fisher([None] * 3, [1.0] * 3) == pytest.approx(2 / math.comb(6, 3))
+    assert fisher(some, some) == 1
+    assert fisher([], some) is None
+
+
 @given(scores, scores)
 def test_welch_agrees_with_scipy(first: list[float], second: list[float]) -> None:
     ours = welch(first, second)
