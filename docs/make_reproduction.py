@@ -31,9 +31,9 @@ The papers' experiments ([papers-experiments.md](papers-experiments.md)) at scal
 tables are computed from the records in [results/records](../results/records) by `docs/make_reproduction.py`; the
 remarks under each experiment are ours. A mean over seeds has half its interval beside it, a bootstrap of 95 %: with as
 few as five seeds it is too narrow (of normal scores it would hold the true mean about 84 times in 100). What a claim
-says, and how it is checked, stands in the specification; comparisons are tested by Welch's test where several seeds
-were trained, each for itself: the verdicts in the reports, which name a winner among many, correct for their number and
-are stricter.
+says, and how it is checked, stands in the specification; comparisons are tested where several seeds were trained
+(Welch's test) or settings drawn at random (ranks and shares; of pairs where both have the same settings), each for
+itself: the verdicts in the reports, which name a winner among many, correct for their number and are stricter.
 """
 
 

@@ -6,20 +6,13 @@ from typing import TYPE_CHECKING
 
 from rnnlab.report.paper_values import is_higher_better, measured, scores_of, selected
 from rnnlab.studies.paper import Claim, Paper
-from rnnlab.studies.statistics import fisher, mann_whitney, welch
+from rnnlab.studies.statistics import fails_less, tends_lower, welch
 from rnnlab.studies.verdict import shown
 
 if TYPE_CHECKING:
     from rnnlab.studies.records import ArmRecord, StudyRecord
 
 LEVEL = 0.05
-_TESTS = {
-    "score": "Welch",
-    "mean": "Welch",
-    "median": "Mann-Whitney",
-    "infeasible": "Fisher",
-    "repeat_infeasible": "Fisher",
-}
 
 
 @dataclass(frozen=True)
@@ -31,7 +24,8 @@ class Check:
         second: the arm that should be worse; None for a range.
         value, other: what was measured of both.
         holds: whether it came out so.
-        p: of a test of the two arms' runs, not corrected for their number; None where there is no test.
+        p: of a test of the two arms' runs, two-sided, not corrected for their number; None where there is no test.
+        test: its name.
     """
 
     first: str
@@ -39,7 +33,8 @@ class Check:
     value: float
     other: float | None
     holds: bool
-    p: float | None
+    p: float | None = None
+    test: str = "Welch"
 
 
 @dataclass(frozen=True)
@@ -93,7 +88,8 @@ class CheckedClaim:
         if not any(check.p is not None for check in self.checks):
             return words
         num_significant = sum(check.p is not None and check.p < LEVEL for check in held)
-        test = f"({_TESTS[self.claim.quantity]}, p < {LEVEL})"
+        names = dict.fromkeys(check.test for check in self.checks if check.p is not None)
+        test = f"({' or '.join(names)}, p < {LEVEL})"
         if not held:
             return words
         if count == 1:
@@ -135,30 +131,44 @@ def _compared(first: "ArmRecord", second: "ArmRecord", quantity: str) -> Iterato
         return
     sign = -1.0 if is_higher_better(first, quantity) else 1.0
     holds = sign * ours.value < sign * theirs.value
-    yield Check(first.arm.name, second.arm.name, ours.value, theirs.value, holds, _p(first, second, quantity))
+    p, test = _tested(first, second, quantity) or (None, "")
+    yield Check(first.arm.name, second.arm.name, ours.value, theirs.value, holds, p, test)
 
 
-def _p(first: "ArmRecord", second: "ArmRecord", quantity: str) -> float | None:
-    """Of means over seeds, and of medians and shares of random draws: one best trial varies with nothing.
+def _tested(first: "ArmRecord", second: "ArmRecord", quantity: str) -> tuple[float | None, str] | None:
+    """p and the test's name: of means over seeds, and of medians and shares of random draws.
 
-    Trials that a sampler chose, each with an eye on those before, are no sample.
+    One best trial varies with nothing; trials that a sampler chose, each with an eye on those before, are no sample.
+    Arms whose spaces are alike draw the same settings, one after another: their trials are pairs.
     """
     over_seeds = bool(first.repeats and second.repeats)
     are_drawn = first.arm.sampler == second.arm.sampler == "random"
-    trials = [scores_of(each, each.trials) for each in (first, second)]
-    repeats = [scores_of(each, each.repeats) for each in (first, second)]
     match quantity:
         case "score" | "mean" if over_seeds:
-            test = welch(*repeats)
-            return None if test is None else test.p
-        case "median" if are_drawn:
-            return mann_whitney(*trials)
-        case "infeasible" if are_drawn:
-            return fisher(*trials)
+            found = welch(scores_of(first, first.repeats), scores_of(second, second.repeats))
+            return None if found is None else (found.p, "Welch")
         case "repeat_infeasible" if over_seeds:
-            return fisher(*repeats)
+            runs = (scores_of(each, each.repeats) for each in (first, second))
+            return fails_less(*runs, are_paired=False), "Fisher"
+        case "median" | "infeasible" if are_drawn:
+            pairs = _pairs(first, second)
+            ours, theirs = pairs or (scores_of(each, each.trials) for each in (first, second))
+            if quantity == "infeasible":
+                return fails_less(ours, theirs, are_paired=bool(pairs)), "McNemar" if pairs else "Fisher"
+            if is_higher_better(first, quantity):
+                ours, theirs = theirs, ours
+            return tends_lower(ours, theirs, are_paired=bool(pairs)), "Wilcoxon" if pairs else "Mann-Whitney"
         case _:
             return None
+
+
+def _pairs(first: "ArmRecord", second: "ArmRecord") -> tuple[list[float | None], list[float | None]] | None:
+    """The scores of trials of both that have the same setting; None where those of the same number differ."""
+    theirs = {trial.number: trial for trial in second.trials if trial.has_ended}
+    both = [(trial, theirs[trial.number]) for trial in first.trials if trial.has_ended and trial.number in theirs]
+    if not both or any(one.point != other.point for one, other in both):
+        return None
+    return scores_of(first, [one for one, _ in both]), scores_of(second, [other for _, other in both])
 
 
 def _in_range(record: "StudyRecord", claim: Claim) -> Iterator[Check]:
@@ -167,4 +177,4 @@ def _in_range(record: "StudyRecord", claim: Claim) -> Iterator[Check]:
         if found is not None:
             is_high_enough = claim.low is None or found.value >= claim.low
             is_low_enough = claim.high is None or found.value <= claim.high
-            yield Check(each.arm.name, None, found.value, None, is_high_enough and is_low_enough, None)
+            yield Check(each.arm.name, None, found.value, None, is_high_enough and is_low_enough)

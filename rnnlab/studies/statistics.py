@@ -142,37 +142,58 @@ def _without_variance(difference: float, freedom: float) -> Welch:
     return Welch(math.copysign(math.inf, difference), freedom, 0.0)
 
 
-def mann_whitney(first: Scores, second: Scores) -> float | None:
-    """How often one sample would tend so much to larger scores than the other by chance; two-sided, after ranks.
+def tends_lower(first: Scores, second: Scores, *, are_paired: bool) -> float | None:
+    """How often the first scores would lie so much below the second ones by chance, or above them: a test of ranks.
+
+    Of pairs it is Wilcoxon's test of their differences, otherwise Mann and Whitney's. Scores that lie above give 1.
+
+    Args:
+        first, second: the scores.
+        are_paired: whether those at the same place belong together; pairs of which one has no score are left out.
 
     Returns:
-        None where a sample has no score.
+        None where there is nothing to compare.
 
-    >>> mann_whitney([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, None, 7.0, 1e9])
+    >>> tends_lower([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, None, 7.0, 1e9], are_paired=False)
     0.02857142857142857
+    >>> tends_lower([1.0, 2.0, None, 4.0, 5.0, 6.0], [1.1, 2.2, 3.0, 4.3, 5.4, 6.5], are_paired=True)
+    0.0625
     """
-    from scipy.stats import mannwhitneyu
+    from scipy.stats import mannwhitneyu, wilcoxon
 
+    if are_paired:
+        both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+        differences = np.array([a - b for a, b in both if a != b])
+        if not both:
+            return None
+        result: Any = wilcoxon(differences, alternative="less") if len(differences) else None
+        return 1.0 if result is None else min(1.0, 2 * float(result.pvalue))
     a, b = feasible(first), feasible(second)
-    return float(mannwhitneyu(a, b).pvalue) if len(a) and len(b) else None
+    return min(1.0, 2 * float(mannwhitneyu(a, b, alternative="less").pvalue)) if len(a) and len(b) else None
 
 
-def fisher(first: Scores, second: Scores) -> float | None:
-    """How often shares of runs without a score would differ so much by chance; two-sided, exact.
+def fails_less(first: Scores, second: Scores, *, are_paired: bool) -> float | None:
+    """How often the first runs would lack a score so much more seldom than the second ones by chance, or more often.
 
-    Returns:
-        None where a sample has no runs.
+    Of pairs it is McNemar's exact test, otherwise Fisher's; arguments and result as those of `tends_lower`.
 
-    >>> fisher([1.0] * 9 + [None], [1.0] * 2 + [None] * 8)
-    0.005477494641581328
+    >>> fails_less([1.0] * 9 + [None], [1.0] * 2 + [None] * 8, are_paired=False)
+    0.005477494641581329
+    >>> fails_less([1.0] * 9 + [None], [1.0] * 3 + [None] * 7, are_paired=True)
+    0.03125
     """
-    from scipy.stats import fisher_exact
+    from scipy.stats import binomtest, fisher_exact
 
-    counts = [[each.num, each.num_infeasible] for each in (summary(first), summary(second))]
-    if not all(map(sum, counts)):
+    if not (first and second):
         return None
-    result: Any = fisher_exact(counts)  # scipy leaves its type open
-    return float(result.pvalue)
+    if are_paired:
+        differing = [a is None for a, b in zip(first, second, strict=True) if (a is None) != (b is None)]
+        if not differing:
+            return 1.0
+        return min(1.0, 2 * float(binomtest(sum(differing), len(differing), alternative="less").pvalue))
+    counts = [[each.num_infeasible, each.num] for each in (summary(first), summary(second))]
+    result: Any = fisher_exact(counts, alternative="less")  # scipy leaves its type open
+    return min(1.0, 2 * float(result.pvalue))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -5,8 +5,12 @@
 import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 
+# a recorded step may find targets elsewhere in memory than the steps before it did, and must not compile
+_TARGETS = ["targets_0", "targets_1", "targets_2"]
+_LOSSES = ["of_losses_0", "of_losses_1", "of_losses_2"]
 
-@triton.jit
+
+@triton.jit(do_not_specialize=_TARGETS)
 def surprise(
     logits,  # [N, N1, N2, K], of which the last axis lies together
     targets,  # [N, N1, N2], as all that follow
@@ -50,7 +54,7 @@ def surprise(
     tl.store(log_sums + row, log_sum, inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_TARGETS + _LOSSES)
 def slope(
     logits,  # as above
     targets,

@@ -18,9 +18,9 @@ NUM_AXES = 3  # of rows, which may lie anywhere in memory
 
 
 def can_be_fused(logits: Tensor) -> bool:
-    """Whether the kernels take them: float32 on a GPU, where Triton is installed, and torch.func does not trace."""
-    is_traced = torch._C._are_functorch_transforms_active()  # type: ignore[attr-defined]
-    return logits.is_cuda and logits.dtype == torch.float32 and logits.numel() > 0 and not is_traced and _has_triton()
+    """Whether the kernels take them: float32 on a GPU, where Triton is installed and nobody traces."""
+    is_right = logits.is_cuda and logits.dtype == torch.float32 and logits.numel() > 0
+    return is_right and not _is_traced() and _has_triton()
 
 
 class FusedCrossEntropy(torch.autograd.Function):
@@ -53,7 +53,7 @@ class FusedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         """The gradient of the logits."""
         logits, targets, log_sums = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph: operations that have gradients themselves
+        if torch.is_grad_enabled() or _is_traced():  # create_graph: operations that have gradients themselves
             wanted = targets[..., None]
             surplus = logits.softmax(-1).scatter_add(-1, wanted, -torch.ones_like(wanted, dtype=logits.dtype))
             return gradients[0][..., None] * surplus, None
@@ -101,6 +101,11 @@ def _tile(num_classes: int) -> tuple[int, int]:
 def _on(device: torch.device) -> AbstractContextManager[Any]:
     """Inside, kernels are launched on a device; Triton's interpreter has none."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def _is_traced() -> bool:
+    """Whether torch takes operations apart, or asks for many gradients at once."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()  # type: ignore[attr-defined]
 
 
 @cache

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -73,8 +74,8 @@ class CheckpointStore:
         """Say now, not after hours of training, that nothing can be saved here."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with _own_folder(self.folder / PARTIAL) as partial:
-                (partial / NEW).write_bytes(b"")
+            with tempfile.TemporaryDirectory(dir=self.folder) as own:  # another process may be saving here
+                (Path(own) / NEW).write_bytes(b"")
         except OSError as error:
             raise CheckpointError(f"cannot write to {self.folder}: {error.strerror}") from error
 

@@ -21,7 +21,7 @@ class Sitting:
         worker: its name, which no other has.
         device: where it trained.
         ended: when it ended, or was last heard of, in seconds since 1970, by the store's clock.
-        seconds: how long it worked, from its first trial to its last.
+        seconds: how long it worked.
         num_trials: how many trials it recorded.
     """
 
@@ -64,9 +64,9 @@ def device_seconds(every: Sequence[Sitting]) -> float:
 def write_sitting(store: Store, sitting: Sitting) -> None:
     """Write one down, in place of what is there: a worker has one in each study, which grows."""
     is_it = (SITTINGS.c.study == sitting.study) & (SITTINGS.c.worker == sitting.worker)
-    if not store.insert(SITTINGS.insert().values(**sitting.to_json())):
-        with store.transaction() as connection:
-            connection.execute(SITTINGS.update().where(is_it).values(**sitting.to_json()))
+    with store.transaction() as connection:
+        if not connection.execute(SITTINGS.update().where(is_it).values(**sitting.to_json())).rowcount:
+            connection.execute(SITTINGS.insert().values(**sitting.to_json()))
 
 
 def sittings(store: Store, study: str) -> tuple[Sitting, ...]:

@@ -141,6 +141,7 @@ class Worker:
         self._store, self._study, self._how = store, study, how
         self._lots = Lots(store, study, how.grace)
         self._device = usable_device(str(how.device))
+        self._device_name = _name_of(self._device)
         self._know(arms)
         self._root = checkpoint_root(store, how.checkpoints)
         self._report = how.report or _nothing
@@ -421,11 +422,6 @@ class Worker:
             "num_resumed": lot.generation,
         }
 
-    @property
-    def _device_name(self) -> str:
-        is_gpu = self._device.type == "cuda"
-        return torch.cuda.get_device_name(self._device) if is_gpu else str(self._device)
-
     def _tell_start(self) -> None:
         ended = {name: trials.num_ended() for name, trials in self._trials.items()}
         self._report(
@@ -460,6 +456,10 @@ class _Running:
     lot: Lot
     steps: Steps[None]
     stream: AbstractContextManager[Any]
+
+
+def _name_of(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
 def has_room_for_others(device: torch.device) -> bool:

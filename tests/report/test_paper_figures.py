@@ -505,6 +505,17 @@ def test_claims_about_random_draws_are_tested() -> None:
         "holds, significantly (Fisher, p < 0.05)",
         "holds",
     ]
+    drawn = made("collins-random", "smoke", value, trials=50)
+    points = [trial.point for trial in drawn.arms[0].trials]
+    alike = tuple(
+        replace(each, trials=tuple(replace(trial, point=points[trial.number]) for trial in each.trials))
+        for each in drawn.arms
+    )
+    assert claims(replace(drawn, arms=alike), *rows) == [  # as cells have that draw from one space
+        "holds, significantly (Wilcoxon, p < 0.05)",
+        "holds, significantly (McNemar, p < 0.05)",
+        "holds",
+    ]
     chosen = [row | {"better": {"cell": "gru"}, "worse": {"cell": "intersection"}, "within": ["depth"]} for row in rows]
     assert claims(made("collins-parentheses", "smoke", value, trials=50), *chosen) == ["holds"] * 3
 

@@ -13,12 +13,12 @@ from rnnlab import RnnlabError
 from rnnlab.report.protocol import GLOSSARY
 from rnnlab.studies.statistics import (
     difference_interval,
-    fisher,
+    fails_less,
     holm,
-    mann_whitney,
     mean_interval,
     pairwise_tests,
     summary,
+    tends_lower,
     welch,
 )
 from rnnlab.studies.welch_table import welch_table
@@ -37,17 +37,32 @@ scores = st.lists(
 )
 
 
-@pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # scipy's, where one sample does not vary
 def test_ranks_and_shares_are_tested_where_there_is_something_to_test() -> None:
     some, larger = [1.0, 2.0, None, 3.0], [value + 10 for value in sample(1, 20)]
-    assert mann_whitney(some, larger) == pytest.approx(2 / math.comb(23, 3))  # the one way of so many, or its reverse
-    assert mann_whitney(larger, some) == mann_whitney(some, larger)
-    assert mann_whitney([None], larger) is None
-    assert fisher([None] * 3, [1.0] * 3) == pytest.approx(2 / math.comb(6, 3))
-    assert fisher(some, some) == 1
-    assert fisher([], some) is None
+    unpaired = {"are_paired": False}
+    assert tends_lower(some, larger, **unpaired) == pytest.approx(2 / math.comb(23, 3))  # one way, or the other
+    assert tends_lower(larger, some, **unpaired) == 1
+    assert tends_lower([None], larger, **unpaired) is None
+    assert fails_less([1.0] * 3, [None] * 3, **unpaired) == pytest.approx(2 / math.comb(6, 3))
+    assert fails_less([None] * 3, [1.0] * 3, **unpaired) == 1
+    assert fails_less(some, some, **unpaired) == 1
+    assert fails_less([], some, **unpaired) is None
 
 
+def test_pairs_tell_apart_what_varies_more_between_them() -> None:
+    """Settings matter more than cells: a small difference is the same in every pair."""
+    first = sample(1, 30)
+    second = [value * 1.01 for value in first]
+    assert tends_lower(first, second, are_paired=True) == pytest.approx(2 / 2**30, rel=1e-6)
+    assert tends_lower(second, first, are_paired=True) == 1
+    assert tends_lower(first, second, are_paired=False) == pytest.approx(stats.mannwhitneyu(first, second).pvalue)
+    assert tends_lower(first, first, are_paired=True) == 1
+    assert tends_lower([None, 1.0], [1.0, None], are_paired=True) is None
+    assert fails_less([1.0, 1.0, None], [None, 1.0, None], are_paired=True) == 1
+    assert fails_less([1.0] * 9, [None] * 9, are_paired=True) == 2 / 2**9
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # scipy's, where one sample does not vary
 @given(scores, scores)
 def test_welch_agrees_with_scipy(first: list[float], second: list[float]) -> None:
     ours = welch(first, second)

@@ -66,8 +66,9 @@ class EmulatedFunction:
 def _library(source: str) -> ctypes.CDLL:
     instructions = library_text("instructions.cu")
     assert source.startswith(instructions)
-    text = f'#include "{_header()}"\n{source.removeprefix(instructions)}{_RUN}'
-    assert "asm" not in text  # nothing but those instructions is the machine's
+    kernel = source.removeprefix(instructions)
+    assert "asm" not in kernel  # nothing but those instructions is the machine's
+    text = f'#include "{_header()}"\n{kernel}{_RUN}'
     path = _path(text, ".so")
     if not path.exists():
         _compile(text, path, "-shared")
