@@ -315,10 +315,10 @@ class Worker:
                 yield
                 if not self._is_stopped():
                     is_finished = (yield from self._train_populations(lot, settings, heart)) and self._lots.finish(lot)
-        except CheckpointError:
+        except (CheckpointError, TuningError):
             if self._lots.beat(lot):
                 raise
-            # another worker has the lot, and may have cleared its folder away
+            # another worker has the lot, and may have cleared its folders away
         except torch.OutOfMemoryError as error:
             raise TuningError(
                 f"{len(lot.points)} trials of {lot.arm} do not fit into the memory of {self._device}: "

@@ -572,28 +572,31 @@ def test_worker_whose_lot_was_taken_over_learns_it_and_records_nothing(
     assert [lot.owner for lot in Lots(store, STUDY).all()] == ["other"]
 
 
+@pytest.mark.parametrize("place", [(CheckpointStore, "save"), (worker, "population_folder")], ids=["save", "folder"])
 @pytest.mark.parametrize("is_taken_over", [True, False])
-def test_save_that_fails_is_no_error_if_another_worker_has_the_lot(
-    is_taken_over: bool, store: Store, monkeypatch: pytest.MonkeyPatch
+def test_folder_that_vanishes_is_no_error_if_another_worker_has_the_lot(
+    is_taken_over: bool, place: tuple[Any, str], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It slept while it saved, and the other has ended the lot and cleared the folder away."""
+    """It slept while it saved, or looked for a checkpoint, and the other has ended the lot and cleared all away."""
     one, events = arm(num_trials=2), list[TuningEvent]()
     store.add_study(STUDY, [one])
 
-    def save(*content: Any) -> None:
+    error = CheckpointError if place[1] == "save" else TuningError
+
+    def vanish(*given: Any) -> None:
         if is_taken_over:
             with store.transaction() as connection:
                 connection.execute(LOTS.update().values(owner="other", generation=1))
-        raise CheckpointError("cannot save a checkpoint: No such file or directory")
+        raise error("No such file or directory")
 
-    monkeypatch.setattr(CheckpointStore, "save", save)
+    monkeypatch.setattr(*place, vanish)
     how = Work(population=2, save_every=5, report=events.append, stop=lambda: isinstance(events[-1], LotLost))
     if is_taken_over:
         assert not work(store, STUDY, [one], how)
         assert isinstance(events[-2], LotLost)
         assert [lot.owner for lot in Lots(store, STUDY).all()] == ["other"]
     else:
-        with pytest.raises(CheckpointError, match="No such file"):
+        with pytest.raises(error, match="No such file"):
             work(store, STUDY, [one], how)
         assert [lot.owner for lot in Lots(store, STUDY).all()] == [None]
 
