@@ -113,7 +113,7 @@ def _sizes(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
     yield from _figure(
         f"{quantity(record.arms[0].arm.score).capitalize()} by size (figure 3)",
         "Every point is the best setting of one network. The last panel has the same networks of one layer by the "
-        "number of their units: cells with more matrices a unit seem better there.",
+        "number of their units: in cells with more matrices each has more parameters.",
         size_panels(record),
     )
 
