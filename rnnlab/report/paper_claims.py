@@ -25,7 +25,7 @@ class Check:
         value, other: what was measured of both.
         holds: whether it came out so.
         p: of a test of the two arms' runs, two-sided, not corrected for their number; None where there is no test.
-        test: its name.
+        test: its name; empty where there is none.
     """
 
     first: str
@@ -34,7 +34,7 @@ class Check:
     other: float | None
     holds: bool
     p: float | None = None
-    test: str = "Welch"
+    test: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,12 @@ class CheckedClaim:
         >>> from rnnlab.studies.paper import Claim
         >>> claim = Claim(text="a is better", requirement="Z77", quantity="score", better={"cell": ("a",)},
         ...               worse={"cell": ("b",)}, within=(), where={}, low=None, high=None)
-        >>> CheckedClaim(claim, (Check("a", "b", 0.5, 0.7, True, 0.01), Check("a", "c", 0.5, 0.4, False, 0.5))).outcome
+        >>> first = Check("a", "b", 0.5, 0.7, True, 0.01, "Welch")
+        >>> CheckedClaim(claim, (first, Check("a", "c", 0.5, 0.4, False, 0.5, "Welch"))).outcome
         'holds in 1 of 2 comparisons; 1 of them significant (Welch, p < 0.05)'
         >>> CheckedClaim(claim, ()).outcome
         'not tested at this scale'
-        >>> CheckedClaim(claim, (Check("a", "b", 0.5, 0.7, True, 0.2),)).outcome
+        >>> CheckedClaim(claim, (Check("a", "b", 0.5, 0.7, True, 0.2, "Welch"),)).outcome
         'holds, but not significantly'
         """
         if not self.claim.can_be_checked:
