@@ -18,6 +18,10 @@ from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
 
+# Of so many kinds of tokens at most the gradient is a product with vectors of zeros and a one; of more they are sorted,
+# which takes twenty kernels, however few they are.
+FEW_TOKENS = 128
+
 
 class GpuBackward:
     """Takes gradients of outputs and final state back to parameters, inputs and what came before.
@@ -331,9 +335,11 @@ class GpuBackward:
 
     def _matrix_gradient(self, source: Tensor, change: Tensor, rows: int) -> Tensor:
         """A gradient of a matrix from all that it multiplied, or the rows that were taken, and the change of that."""
-        if source.dtype == torch.long:
+        is_taken, factor = source.dtype == torch.long, self.arrays.factor
+        if is_taken and rows > FEW_TOKENS:
             return _token_gradients(source, change, rows)
-        left, right = self.arrays.factor(source), self.arrays.factor(change)
+        right = factor(change)
+        left = _one_hot(source, rows, right.dtype) if is_taken else factor(source)
         return product(flat(left).mT, flat(right))
 
     def _initial_gradients(self, gradients: dict[str, Tensor]) -> None:
@@ -355,6 +361,14 @@ def _every(code: NodeCode) -> Pairs:
 def _is_alike(one: Tensor, other: Tensor) -> bool:
     """Whether a tensor may take another's place for kernels, which know of memory only."""
     return one.shape == other.shape and one.dtype == other.dtype and one.is_contiguous()
+
+
+def _one_hot(tokens: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
+    """Tokens as the vectors of which they are short for, [P, times, B, rows]; -1 is no token, and nothing but zeros."""
+    own = tokens[:1] if tokens.stride(0) == 0 else tokens  # what all members read is written once
+    found = torch.empty(*own.shape, rows, dtype=dtype, device=own.device)
+    torch.eq(own[..., None], torch.arange(rows, device=own.device), out=found)
+    return found.expand(*tokens.shape, rows)
 
 
 def _token_gradients(tokens: Tensor, change: Tensor, rows: int) -> Tensor:

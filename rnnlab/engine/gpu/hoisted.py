@@ -27,21 +27,17 @@ def external_products(arrays: GpuArrays, code: NodeCode) -> None:
         matrix = arrays.matrix(code, each)
         for mine, theirs in runs(each.pairs, padded(code.units)):
             fed = set(range(theirs.start, theirs.stop))
-            out = gates[..., theirs]
-            if arrays.reads_tokens(each):
-                found = taken(matrix[..., mine], arrays.source(each))
+            out, columns, is_taken = gates[..., theirs], matrix[..., mine], arrays.reads_tokens(each)
+            if is_taken and not fed & written:
+                taken(columns, arrays.source(each), out=out)
             elif not fed & written:
-                product_into(flat(out), flat(arrays.source_factor(each)), matrix[..., mine])
-                written |= fed
-                continue
+                product_into(flat(out), flat(arrays.source_factor(each)), columns)
             else:
-                found = product(flat(arrays.source_factor(each)), matrix[..., mine]).view(out.shape)
-            for part in [theirs] if fed <= written or not fed & written else _split(theirs, padded(code.units)):
-                inside = found[..., part.start - theirs.start : part.stop - theirs.start]
-                if part.start in written:
-                    gates[..., part] += inside
-                else:
-                    gates[..., part] = inside
+                source = arrays.source(each) if is_taken else arrays.source_factor(each)
+                found = taken(columns, source) if is_taken else product(flat(source), columns).view(out.shape)
+                for part in [theirs] if fed <= written else _split(theirs, padded(code.units)):
+                    inside = found[..., part.start - theirs.start : part.stop - theirs.start]
+                    gates[..., part] = inside + gates[..., part] if part.start in written else inside
             written |= fed
 
 
@@ -49,10 +45,10 @@ def _split(columns: slice, width: int) -> list[slice]:
     return [slice(start, start + width) for start in range(columns.start, columns.stop, width)]
 
 
-def taken(matrix: Tensor, tokens: Tensor) -> Tensor:
-    """Rows of a matrix, [P, V, N], by tokens, [P, times, B]; -1 is no token."""
+def taken(matrix: Tensor, tokens: Tensor, out: Tensor | None = None) -> Tensor:
+    """Rows of a matrix, [P, V, N], by tokens, [P, times, B]; -1 is no token. Given `out`, they are written there."""
     members = torch.arange(matrix.shape[0], device=matrix.device)[:, None, None]
-    return matrix[members, tokens.clamp(min=0)] * (tokens >= 0)[..., None]
+    return torch.mul(matrix[members, tokens.clamp(min=0)], (tokens >= 0)[..., None], out=out)
 
 
 def _project(arrays: GpuArrays, code: NodeCode, each: Product) -> None:

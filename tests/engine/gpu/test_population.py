@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnlab import CELLS, Architecture, architecture
+from rnnlab.engine.gpu.backward import FEW_TOKENS
 from rnnlab.engine.model import Model
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import DEVICE, IS_INTERPRETED, TOLERANCES, BreakKernels, compare
@@ -79,9 +80,10 @@ def test_continued_sequences_agree(name: str, steps_before: int, num_steps: int)
     compare(network, num_steps=num_steps, steps_before=steps_before, population=3)
 
 
+@pytest.mark.parametrize("num_tokens", [11, FEW_TOKENS + 1], ids=["few", "many"])
 @pytest.mark.parametrize("name", ["sh:lstm", "deep-input:tanh", "mongia-c:gru", "stack-2:intersection"])
-def test_tokens_agree(name: str) -> None:
-    network = architecture(name, input_size=11, output_size=2, units=3, encoding="tokens")
+def test_tokens_agree(name: str, num_tokens: int) -> None:
+    network = architecture(name, input_size=num_tokens, output_size=2, units=3, encoding="tokens")
     compare(network, num_steps=5, population=3)
 
 
