@@ -8,7 +8,7 @@ from rnnlab.report.figures import SMALL_WIDTH, Styles
 from rnnlab.report.paper_collins import Box
 from rnnlab.report.paper_panels import Panel, Series
 from rnnlab.report.paper_values import Beside
-from rnnlab.report.scales import Axis, axis, tick_label, window
+from rnnlab.report.scales import Axis, axis, best_of, tick_label, window
 from rnnlab.report.svg import Markup, document, element, line, mark, polygon, polyline, text
 from rnnlab.studies.verdict import shown
 
@@ -58,8 +58,11 @@ def _y_axis(panel: Panel, *, may_be_log: bool) -> Axis:
         for part in (each.y, each.low, each.high)
         for value in part
     ]
-    values = [dots, lines] if panel.better is None else [window(some, better=panel.better) for some in (dots, lines)]
-    return axis([*values[0], *values[1], *(value for value, _ in panel.levels)], may_be_log=may_be_log, most_ticks=5)
+    if panel.better is not None:
+        # Where there are lines, dots are what lies behind them: their worst tenth does not set the scale.
+        dots = best_of(dots, better=panel.better) if lines else window(dots, better=panel.better)
+        lines = window(lines, better=panel.better)
+    return axis([*dots, *lines, *(value for value, _ in panel.levels)], may_be_log=may_be_log, most_ticks=5)
 
 
 def _upright(frame: Frame, value: float, label: str) -> Iterator[Markup]:

@@ -121,8 +121,9 @@ def _sizes(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
 def _tuning(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
     yield from _figure(
         "The course of tuning (figure 4)",
-        "Dots are single settings, trained to their end and scored on evaluation data; of very many some are left out. "
-        "Lines are the running median, which is low where most settings work, and the running best.",
+        "Dots are single settings, trained to their end and scored on evaluation data; of very many some are left out, "
+        "and the worst tenth may lie at the edge. Lines are the running median, which is low where most settings work, "
+        "and the running best.",
         tuning_panels(record),
     )
 

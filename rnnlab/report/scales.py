@@ -101,13 +101,30 @@ def window(values: Sequence[float], *, better: str, share: float = 0.9) -> list[
     >>> window([0.1, 0.2, 0.3, 0.4, 1e9], better="lower")
     [0.1, 0.2, 0.3, 0.4]
     """
-    sign = 1.0 if better == "lower" else -1.0
-    ordered = sorted(sign * value for value in values if math.isfinite(value))
+    bulk = best_of(values, better=better, share=share)
+    if len(bulk) < 2:
+        return bulk
+    sign = _sign(better)
+    limit = sign * bulk[-1] + _room([sign * value for value in bulk])
+    kept = (value for value in values if math.isfinite(value) and sign * value <= limit)
+    return sorted(kept, key=lambda value: sign * value)
+
+
+def best_of(values: Sequence[float], *, better: str, share: float = 0.9) -> list[float]:
+    """The best share of values, from the best on; of fewer than ten all but the worst, of one or two all.
+
+    >>> best_of([0.3, 0.1, 0.2, 5.0], better="lower")
+    [0.1, 0.2, 0.3]
+    """
+    sign = _sign(better)
+    ordered = sorted((value for value in values if math.isfinite(value)), key=lambda value: sign * value)
     if len(ordered) < 3:
-        return [sign * value for value in ordered]
-    bulk = ordered[: max(2, math.ceil(share * len(ordered) - 1e-9) if len(ordered) > 9 else len(ordered) - 1)]
-    room = _room(bulk)
-    return [sign * value for value in ordered if value <= bulk[-1] + room]
+        return ordered
+    return ordered[: max(2, math.ceil(share * len(ordered) - 1e-9) if len(ordered) > 9 else len(ordered) - 1)]
+
+
+def _sign(better: str) -> float:
+    return 1.0 if better == "lower" else -1.0
 
 
 def _room(bulk: Sequence[float]) -> float:

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rnnlab.report.chart import Style
 from rnnlab.report.curves import curve_band
 from rnnlab.report.history import tuning_history
 from rnnlab.report.numbers import parts_of
+from rnnlab.report.paper_drawing import draw_panel
+from rnnlab.report.paper_panels import Panel, Series
 from rnnlab.report.scales import axis, tick_label, window
+from rnnlab.report.svg import Markup
 from rnnlab.tuning.trials import Trial
 from tests.report.made_records import demo_record
 
@@ -167,3 +171,18 @@ def test_parts_hold_everything_of_each_comparison() -> None:
     values = part.to_json()
     assert values["best_settings"]["td"] == dict(record.arms[2].best.point)
     assert values["learning_curves"][0]["steps"][-1] == 2000
+
+
+def test_the_worst_dots_behind_lines_do_not_set_the_scale() -> None:
+    losses = (*(0.4 + 0.01 * number for number in range(18)), 3.0, 3.5)
+    dots = Series("gru", tuple(range(20)), losses, "dots")
+    line = Series("gru", (0.0, 19.0), (0.6, 0.4), "line")
+    alone, behind = (str(_drawn(series)) for series in ((dots,), (dots, line)))
+    assert ">4<" in alone
+    assert ">4<" not in behind
+    assert ">0.4<" in behind
+
+
+def _drawn(series: tuple[Series, ...]) -> Markup:
+    panel = Panel(title="", x_title="trial", y_title="loss", series=series, better="lower", may_be_log=False)
+    return draw_panel(panel, {"gru": Style(0)})
