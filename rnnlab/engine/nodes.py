@@ -67,6 +67,11 @@ class NodeCode(NamedTuple):
         return self.parts == ("",)
 
     @property
+    def is_read_out(self) -> bool:
+        """Whether it is an output that adds a bias to what products give, and nothing else."""
+        return self.is_output and bool(self.products) and not self.identities
+
+    @property
     def depth_product(self) -> Product:
         """The dense edge whose value a +RNN node also uses unchanged."""
         return next(product for product in self.products if product.edge is self.depth)

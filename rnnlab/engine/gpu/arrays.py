@@ -58,7 +58,10 @@ class GpuArrays:
             # sums of an output are the output, but for its bias; kernels of cycles take all gates for factors
             is_hoisted = self.plan.components[self.plan.component_of[key]].is_hoisted
             kept = torch.float32 if code.is_output and is_hoisted else dtype
-            self.gates[key] = torch.empty(*shape, code.num_gates * width, dtype=kept, device=self.device)
+            if key[0] in self.program.unread:  # its sums become its values where they are
+                self.gates[key] = self.values[key[0], ""]
+            else:
+                self.gates[key] = torch.empty(*shape, code.num_gates * width, dtype=kept, device=self.device)
             if code.program.early is not None:
                 self.resets[key] = torch.empty(*shape, width, dtype=dtype, device=self.device)
             for product in code.products:

@@ -43,8 +43,11 @@ class _GpuFunction(torch.autograd.Function):
         with _on(tensors[0].device):
             run = GpuArrays(program, parameters, by_time, state, first_step)
             forward(run)
-        found = [*run.outputs().values(), *run.final_state(keep_all=keep_all).values()]
-        results = tuple(_as_result(value) for value in found)
+        outputs, final = run.outputs(), run.final_state(keep_all=keep_all)
+        results = (
+            *(_given_away(value) if name in program.unread else _as_result(value) for name, value in outputs.items()),
+            *(_as_result(value) for value in final.values()),
+        )
         if any(ctx.needs_input_grad):
             ctx.run, ctx.names = run, names
             ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
@@ -94,6 +97,13 @@ def _on(device: torch.device) -> Generator[None]:
 def _time_first(array: Tensor) -> Tensor:
     """[P, B, T, ...] as [P, T, B, ...], and back."""
     return array.transpose(1, 2)
+
+
+def _given_away(value: Tensor) -> Tensor:
+    """An array that nobody here reads again, as a result; torch would not let a view of it be changed in place."""
+    found = _time_first(value)
+    made = torch.empty(0, dtype=found.dtype, device=found.device)
+    return made.set_(found.untyped_storage(), found.storage_offset(), found.shape, found.stride())
 
 
 def _as_result(value: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.formulas import names_read
-from rnnlab.engine.gpu.hoisted import functions, is_read_out, operands
+from rnnlab.engine.gpu.hoisted import functions, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.products import add_product, flat, multiplying, product, product_into, summed
@@ -86,8 +86,10 @@ class GpuBackward:
         elif codes:
             self._hoisted(codes[0])
         for code in codes:
-            self._external(code)
-            self._parameters(code, gradients)
+            dgates = self.arrays.gates[code.key][:, : len(self.arrays.times(code.key))]
+            factor = self.arrays.factor(dgates)  # those of an output are not, and large: once for all its products
+            self._external(code, factor)
+            self._parameters(code, dgates, factor, gradients)
 
     def _cuda(self, launch_kernel: Callable[..., None], number: int, codes: list[NodeCode]) -> None:
         """A component with a kernel in CUDA C++; what its formulas pass to other components is added here."""
@@ -234,7 +236,7 @@ class GpuBackward:
                     matrix = arrays.matrix(code, each)[..., mine * width : (mine + 1) * width]
                     dreset += product(flat(left), matrix.mT).view(dreset.shape)
             changes["d reset"] = dreset
-        if is_read_out(code) and _is_alike(changes["d state "], arrays.gates[code.key]):
+        if code.is_read_out and _is_alike(changes["d state "], arrays.gates[code.key]):
             arrays.gates[code.key] = changes["d state "]
             return
         found = self._evaluate(code, program.backward, changes)
@@ -265,17 +267,16 @@ class GpuBackward:
 
     # -------------------------------------------------------------------------------------- products over all times
 
-    def _external(self, code: NodeCode) -> None:
+    def _external(self, code: NodeCode, factor: Tensor) -> None:
         """From the gradients of a node's gates to those of what its edges from other components multiplied."""
         arrays, width = self.arrays, padded(code.units)
-        dgates = arrays.gates[code.key][:, : len(arrays.times(code.key))]
         for each in code.external:
             if each.edge in self.fused:
                 continue
             if not arrays.reads_tokens(each) and (each.has_projection or each.part in self.wanted):
                 matrix = arrays.matrix(code, each)
                 for mine, theirs in runs(each.pairs, width):
-                    left, right = arrays.factor(dgates[..., theirs]), matrix[..., mine].mT
+                    left, right = factor[..., theirs], matrix[..., mine].mT
                     if each.has_projection:
                         add_product(flat(self._dprojected_at(each)), flat(left), right)
                     else:
@@ -295,26 +296,24 @@ class GpuBackward:
         else:  # times lie apart
             target += product(flat(left), right).view(target.shape)
 
-    def _parameters(self, code: NodeCode, gradients: dict[str, Tensor]) -> None:
+    def _parameters(self, code: NodeCode, dgates: Tensor, factor: Tensor, gradients: dict[str, Tensor]) -> None:
         """Gradients of biases and matrices; tied ones gather from all their uses."""
         arrays, width, units = self.arrays, padded(code.units), code.units
-        times = len(arrays.times(code.key))
-        dgates = arrays.gates[code.key][:, :times]
         sums: Tensor | None = None  # of the gradients of the gates
         for each in code.products:
             gates, matrix = each.num_gates, arrays.matrix(code, each)
             source = arrays.source(each) if arrays.reads_tokens(each) else arrays.source_factor(each)
             if each.pairs == _every(code):
-                found = self._matrix_gradient(source, dgates, matrix.shape[1])
+                found = self._matrix_gradient(source, factor, matrix.shape[1])
             else:
                 found = torch.empty_like(matrix, dtype=torch.float32)
                 for mine, theirs in runs(each.pairs, width):
-                    found[..., mine] = self._matrix_gradient(source, dgates[..., theirs], matrix.shape[1])
+                    found[..., mine] = self._matrix_gradient(source, factor[..., theirs], matrix.shape[1])
             if not each.has_projection and each.pairs == _every(code) and self.program.has_ones(each.part):
                 sums = found[:, self.program.state[each.part]]
             for mine, theirs in runs(each.reset_pairs, width):
-                reset = arrays.resets[code.key][:, :times]
-                found[..., mine] = self._matrix_gradient(reset, dgates[..., theirs], matrix.shape[1])
+                reset = arrays.resets[code.key][:, : factor.shape[1]]
+                found[..., mine] = self._matrix_gradient(reset, factor[..., theirs], matrix.shape[1])
             wide = found.view(arrays.P, found.shape[1], gates, width)
             rows = arrays.parameters[each.name].shape[1]
             _accumulate(gradients, each.name, wide[:, :rows, :, :units].reshape(arrays.P, rows, -1))

@@ -65,7 +65,7 @@ def _project(arrays: GpuArrays, code: NodeCode, each: Product) -> None:
 def hoisted_forward(arrays: GpuArrays, code: NodeCode) -> None:
     """A node outside of all cycles, at all its times."""
     program = code.program
-    if is_read_out(code):  # outputs are large: their sums go straight to where they belong
+    if code.is_read_out:  # outputs are large: their sums go straight to where they belong
         find = operands(arrays, code)
         torch.add(find("gate "), find("bias "), out=find("state "))
         return
@@ -84,11 +84,6 @@ def hoisted_forward(arrays: GpuArrays, code: NodeCode) -> None:
                 out.copy_(found.view(out.shape) + out if is_fed else found.view(out.shape))
         fresh = late
     _compute(arrays, code, program.forward, fresh)
-
-
-def is_read_out(code: NodeCode) -> bool:
-    """Whether a node is an output that adds a bias to what products give, and nothing else."""
-    return code.is_output and bool(code.products) and not code.identities
 
 
 def _is_fed(code: NodeCode, gate: int) -> bool:

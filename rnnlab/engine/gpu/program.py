@@ -134,6 +134,15 @@ class GpuProgram:
                 found.add(code.depth_product.part)
         return found
 
+    @cached_property
+    def unread(self) -> frozenset[str]:
+        """Outputs that nothing reads, not even the backward pass: read-outs of all times at once, and of every time."""
+        if self.architecture.period > 1:
+            return frozenset()
+        read = {edge.source for edge in self.architecture.edges}
+        hoisted = {key for component in self.plan.components if component.is_hoisted for key in component.nodes}
+        return frozenset(key[0] for key, code in self.codes.items() if code.is_read_out and key in hoisted - read)
+
     def has_ones(self, part: Part) -> bool:
         """Whether an input has a column of ones beyond its own: a gradient of a bias is then a row of its matrix's."""
         is_input = any(node.name == part[0] and node.kind == "input" for node in self.architecture.nodes)

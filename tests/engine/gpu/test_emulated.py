@@ -406,3 +406,22 @@ def test_numbers_may_be_views_of_one_matrix(path: str, units: int) -> None:
         y.square().sum().backward()
         found.append([y, *(array.grad for array in arrays_of(model))])
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("name", ["sh:gru", "skip-3:tanh", "do:tanh", "mongia-d:lstm"])
+def test_outputs_belong_to_who_asked_for_them(name: str) -> None:
+    """The backward pass neither changes them, though some lie where it works, nor minds if they were changed."""
+    network = architecture(name, **SIZES, units=13)
+    model = Model(network, generator=torch.Generator().manual_seed(0), population=2, path="gpu-population")
+    x = torch.randn(2, 4, 5, 3, generator=torch.Generator().manual_seed(1))
+    found = []
+    for is_changed in (False, True):
+        model.zero_grad()
+        y, _ = model(x)
+        before = y.detach().clone()
+        if is_changed:
+            y.mul_(2)
+        y.backward(torch.full_like(y, 0.5 if is_changed else 1.0))
+        assert is_changed or torch.equal(y, before)
+        found.append([array.grad.clone() for array in arrays_of(model) if array.grad is not None])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
