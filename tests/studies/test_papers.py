@@ -30,7 +30,14 @@ NAMES = (
         "zhang-section45",
         "zhang-grid",
     ),
-    *("collins-capacity", "collins-memory", "collins-rcf", "collins-text8", "collins-parentheses"),
+    *(
+        "collins-capacity",
+        "collins-capacity-long",
+        "collins-memory",
+        "collins-rcf",
+        "collins-text8",
+        "collins-parentheses",
+    ),
     *("collins-arithmetic", "collins-random", "collins-robustness"),
     *("pascanu-music", "pascanu-ptb-char", "pascanu-ptb-word", "mongia-recall", "mongia-sst"),
 )
