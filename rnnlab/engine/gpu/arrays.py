@@ -250,6 +250,13 @@ class GpuArrays:
             name: self._own(self.rows(self.values, (name, ""), 0, self.T), (name, "")) for name in self.program.outputs
         }
 
+    def give_away(self, name: str) -> Tensor:
+        """An output that nothing reads again, [P, T, B, N]; what stays has its shape, and nothing to write to."""
+        found, part = self.outputs()[name], (name, "")
+        shell = found.new_empty(1).expand(self.values[part].shape)
+        self.values[part] = self.gates[name, 0] = shell
+        return found
+
     def final_state(self, *, keep_all: bool = False) -> dict[Part, Tensor]:
         """The last values of all that is read from the past, [P, K, B, N]; or all values and the K before them."""
         kept = {part: depth for part, depth in self.plan.histories.items() if depth}

@@ -43,10 +43,13 @@ class _GpuFunction(torch.autograd.Function):
         with _on(tensors[0].device):
             run = GpuArrays(program, parameters, by_time, state, first_step)
             forward(run)
-        outputs, final = run.outputs(), run.final_state(keep_all=keep_all)
+        final = run.final_state(keep_all=keep_all).values()
         results = (
-            *(_given_away(value) if name in program.unread else _as_result(value) for name, value in outputs.items()),
-            *(_as_result(value) for value in final.values()),
+            *(
+                _owned(run.give_away(name)) if name in program.unread else _copied(run.outputs()[name])
+                for name in program.outputs
+            ),
+            *(_copied(value) for value in final),
         )
         if any(ctx.needs_input_grad):
             ctx.run, ctx.names = run, names
@@ -99,14 +102,16 @@ def _time_first(array: Tensor) -> Tensor:
     return array.transpose(1, 2)
 
 
-def _given_away(value: Tensor) -> Tensor:
-    """An array that nobody here reads again, as a result; torch would not let a view of it be changed in place."""
+def _owned(value: Tensor) -> Tensor:
+    """An array that nobody here reads again, as a result; copied where most of it is padding."""
+    if 4 * value.shape[3] < 3 * value.stride(2):
+        return _copied(value)
     found = _time_first(value)
-    made = torch.empty(0, dtype=found.dtype, device=found.device)
+    made = torch.empty(0, dtype=found.dtype, device=found.device)  # torch would not let a view be changed in place
     return made.set_(found.untyped_storage(), found.storage_offset(), found.shape, found.stride())
 
 
-def _as_result(value: Tensor) -> Tensor:
+def _copied(value: Tensor) -> Tensor:
     """A tensor of its own: the array it comes from is read again in the backward pass."""
     found = _time_first(value)
     dtype = torch.float32 if found.dtype.is_floating_point else found.dtype

@@ -18,8 +18,8 @@ from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
 
-# Of so many kinds of tokens at most the gradient is a product with vectors of zeros and a one; of more they are sorted,
-# which takes twenty kernels, however few they are.
+# Of so many kinds of tokens at most the gradient is a product with vectors of zeros and a one, no larger than what it
+# is multiplied by; of more they are sorted, which takes twenty kernels, however few there are.
 FEW_TOKENS = 128
 
 
@@ -87,7 +87,7 @@ class GpuBackward:
             self._hoisted(codes[0])
         for code in codes:
             dgates = self.arrays.gates[code.key][:, : len(self.arrays.times(code.key))]
-            factor = self.arrays.factor(dgates)  # those of an output are not, and large: once for all its products
+            factor = self.arrays.factor(dgates)  # outputs have float32 here, much of it: once for all their products
             self._external(code, factor)
             self._parameters(code, dgates, factor, gradients)
 
@@ -303,12 +303,13 @@ class GpuBackward:
         for each in code.products:
             gates, matrix = each.num_gates, arrays.matrix(code, each)
             source = arrays.source(each) if arrays.reads_tokens(each) else arrays.source_factor(each)
+            change = dgates if _is_sorted(source, matrix.shape[1]) else factor
             if each.pairs == _every(code):
-                found = self._matrix_gradient(source, factor, matrix.shape[1])
+                found = self._matrix_gradient(source, change, matrix.shape[1])
             else:
                 found = torch.empty_like(matrix, dtype=torch.float32)
                 for mine, theirs in runs(each.pairs, width):
-                    found[..., mine] = self._matrix_gradient(source, factor[..., theirs], matrix.shape[1])
+                    found[..., mine] = self._matrix_gradient(source, change[..., theirs], matrix.shape[1])
             if not each.has_projection and each.pairs == _every(code) and self.program.has_ones(each.part):
                 sums = found[:, self.program.state[each.part]]
             for mine, theirs in runs(each.reset_pairs, width):
@@ -334,11 +335,10 @@ class GpuBackward:
 
     def _matrix_gradient(self, source: Tensor, change: Tensor, rows: int) -> Tensor:
         """A gradient of a matrix from all that it multiplied, or the rows that were taken, and the change of that."""
-        is_taken, factor = source.dtype == torch.long, self.arrays.factor
-        if is_taken and rows > FEW_TOKENS:
+        if _is_sorted(source, rows):
             return _token_gradients(source, change, rows)
-        right = factor(change)
-        left = _one_hot(source, rows, right.dtype) if is_taken else factor(source)
+        right = self.arrays.factor(change)
+        left = _one_hot(source, rows, right.dtype) if source.dtype == torch.long else self.arrays.factor(source)
         return product(flat(left).mT, flat(right))
 
     def _initial_gradients(self, gradients: dict[str, Tensor]) -> None:
@@ -362,8 +362,13 @@ def _is_alike(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and one.dtype == other.dtype and one.is_contiguous()
 
 
+def _is_sorted(source: Tensor, rows: int) -> bool:
+    """Whether what a matrix is given are tokens of so many kinds that they are sorted."""
+    return source.dtype == torch.long and rows > FEW_TOKENS
+
+
 def _one_hot(tokens: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
-    """Tokens as the vectors of which they are short for, [P, times, B, rows]; -1 is no token, and nothing but zeros."""
+    """Tokens as the vectors that they stand for, [P, times, B, rows]; -1 is no token, and nothing but zeros."""
     own = tokens[:1] if tokens.stride(0) == 0 else tokens  # what all members read is written once
     found = torch.empty(*own.shape, rows, dtype=dtype, device=own.device)
     torch.eq(own[..., None], torch.arange(rows, device=own.device), out=found)

@@ -136,7 +136,7 @@ class GpuProgram:
 
     @cached_property
     def unread(self) -> frozenset[str]:
-        """Outputs that nothing reads, not even the backward pass: read-outs of all times at once, and of every time."""
+        """Outputs that nothing reads, nor does the backward pass: read-outs outside of cycles, if the period is 1."""
         if self.architecture.period > 1:
             return frozenset()
         read = {edge.source for edge in self.architecture.edges}

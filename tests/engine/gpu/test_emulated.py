@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rnnlab import CELLS, Architecture, Cell, EdgeSpec, Model, ModelError, NodeSpec, architecture, sigmoid, tanh
 from rnnlab.engine.gpu import arrays, choice, launch, program
+from rnnlab.engine.gpu.autograd import run_gpu
 from rnnlab.engine.gpu.choice import gpu_program, spread_reason
 from rnnlab.engine.gpu.resident import Resident, Shape
 from rnnlab.engine.gpu.sharing import Processors
@@ -408,20 +409,51 @@ def test_numbers_may_be_views_of_one_matrix(path: str, units: int) -> None:
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
-@pytest.mark.parametrize("name", ["sh:gru", "skip-3:tanh", "do:tanh", "mongia-d:lstm"])
-def test_outputs_belong_to_who_asked_for_them(name: str) -> None:
+def outputs_that_read_outputs(*edges: tuple[str, str, int]) -> Architecture:
+    """A layer h that x drives, and outputs y and z; 13 units are wide enough for outputs not to be copied."""
+    nodes = [NodeSpec(name="x", kind="input", units=3), NodeSpec(name="h", kind="hidden", units=13, cell="tanh")]
+    outputs = [NodeSpec(name=name, kind="output", units=13) for name in ("y", "z")]
+    every = [("x", "h", 0), ("h", "h", 1), ("h", "y", 0), *edges]
+    return Architecture(nodes + outputs, [EdgeSpec(source=(a, 0), target=(b, 0), delay=delay) for a, b, delay in every])
+
+
+BELONGING = {
+    "one output": (architecture("sh:gru", input_size=3, output_size=13, units=13), {"y"}),
+    "a narrow output": (architecture("sh:gru", input_size=3, output_size=2, units=13), {"y"}),
+    "above a layer": (architecture("do:tanh", input_size=3, output_size=13, units=13), {"y"}),
+    "two": (outputs_that_read_outputs(("h", "z", 0)), {"y", "z"}),
+    "one reads the other": (outputs_that_read_outputs(("y", "z", 0)), {"z"}),
+    "one reads the other's past": (outputs_that_read_outputs(("y", "z", 2), ("h", "z", 0)), {"z"}),
+    "one reads itself": (outputs_that_read_outputs(("h", "z", 0), ("z", "z", 1)), {"y"}),
+    "period 2": (architecture("mongia-d:lstm", input_size=3, output_size=13, units=13), set[str]()),
+}
+
+
+@pytest.mark.parametrize("label", BELONGING)
+def test_outputs_belong_to_who_asked_for_them(label: str) -> None:
     """The backward pass neither changes them, though some lie where it works, nor minds if they were changed."""
-    network = architecture(name, **SIZES, units=13)
+    network, unread = BELONGING[label]
+    made = gpu_program(network, None, "float32", is_spread=False)
+    assert made.unread == unread
     model = Model(network, generator=torch.Generator().manual_seed(0), population=2, path="gpu-population")
-    x = torch.randn(2, 4, 5, 3, generator=torch.Generator().manual_seed(1))
+    inputs = {"x": torch.randn(2, 4, 5, 3, generator=torch.Generator().manual_seed(1))}
     found = []
     for is_changed in (False, True):
-        model.zero_grad()
-        y, _ = model(x)
-        before = y.detach().clone()
+        parameters = {name: array.detach().clone().requires_grad_() for name, array in model.arrays.items()}
+        outputs, _ = run_gpu(made, parameters, inputs, None)
+        before = {name: value.detach().clone() for name, value in outputs.items()}
         if is_changed:
-            y.mul_(2)
-        y.backward(torch.full_like(y, 0.5 if is_changed else 1.0))
-        assert is_changed or torch.equal(y, before)
-        found.append([array.grad.clone() for array in arrays_of(model) if array.grad is not None])
+            for value in outputs.values():
+                value.detach().fill_(torch.nan)
+        torch.autograd.backward(list(outputs.values()), [torch.ones_like(value) for value in outputs.values()])
+        assert is_changed or all(torch.equal(outputs[name], value) for name, value in before.items())
+        found.append([array.grad for array in parameters.values() if array.grad is not None])
+    assert found[0]
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    assert all(value.untyped_storage().nbytes() < 1.4 * 4 * value.numel() for value in outputs.values())
+
+
+def test_an_output_may_be_changed_in_place() -> None:
+    model = Model(BELONGING["one output"][0], generator=torch.Generator().manual_seed(0), path="gpu-population")
+    y, _ = model(torch.randn(4, 5, 3))
+    y.mul_(2).sum().backward()
