@@ -424,7 +424,6 @@ BELONGING = {
     "two": (outputs_that_read_outputs(("h", "z", 0)), {"y", "z"}),
     "one reads the other": (outputs_that_read_outputs(("y", "z", 0)), {"z"}),
     "one reads the other's past": (outputs_that_read_outputs(("y", "z", 2), ("h", "z", 0)), {"z"}),
-    "one reads itself": (outputs_that_read_outputs(("h", "z", 0), ("z", "z", 1)), {"y"}),
     "period 2": (architecture("mongia-d:lstm", input_size=3, output_size=13, units=13), set[str]()),
 }
 
