@@ -112,7 +112,7 @@ def _owned(value: Tensor) -> Tensor:
 
 
 def _copied(value: Tensor) -> Tensor:
-    """A tensor of its own: the array it comes from is read again in the backward pass."""
+    """A tensor of its own, as wide as its numbers: the backward pass may read the array that it comes from."""
     found = _time_first(value)
     dtype = torch.float32 if found.dtype.is_floating_point else found.dtype
     return torch.empty(found.shape, dtype=dtype, device=found.device).copy_(found)
