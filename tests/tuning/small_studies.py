@@ -1,18 +1,22 @@
 """Small studies for the tests, workers in processes of their own, and how two studies are compared."""
 
 import multiprocessing
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rnnlab import AbstractTask, Hyperparameters, architecture, task
+import sqlalchemy
+
+from rnnlab import AbstractTask, Hyperparameters, TuningError, architecture, task
 from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.dimensions import Category, Float
 from rnnlab.tuning.lots import Lots
 from rnnlab.tuning.space import SearchSpace
-from rnnlab.tuning.store import Store
+from rnnlab.tuning.store import LOTS, Store
 from rnnlab.tuning.trials import Trial, Trials
 from rnnlab.tuning.worker import Work, work
 from tests.patience import PATIENCE
@@ -119,6 +123,33 @@ def start_worker(
     process = _CONTEXT.Process(target=_work, args=(place, str(folder), population, save_every, slowness, grace))
     process.start()
     return process
+
+
+def put_to_sleep(process: Any, place: str) -> None:
+    """Stop a worker at a moment when it holds no lock of the store: one that sleeps in the middle of a write keeps all
+    others waiting, whatever they do."""
+
+    def is_asleep_without_a_lock() -> bool:
+        os.kill(process.pid, signal.SIGSTOP)
+        if is_writable(place):
+            return True
+        os.kill(process.pid, signal.SIGCONT)
+        return False
+
+    wait_until(is_asleep_without_a_lock)
+
+
+def is_writable(place: str, *, lock_seconds: float = 0.2) -> bool:
+    """Whether the lots of a store can be written to without much waiting."""
+    try:
+        store = Store(place, lock_seconds=lock_seconds)
+        with store.transaction() as connection:
+            if store.is_server:
+                connection.execute(sqlalchemy.text(f"SET LOCAL lock_timeout = {round(lock_seconds * 1000)}"))
+            connection.execute(LOTS.update().values(number=LOTS.c.number))
+    except TuningError:
+        return False
+    return True
 
 
 @contextmanager

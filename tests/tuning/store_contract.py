@@ -31,6 +31,8 @@ from tests.tuning.small_studies import (
     assert_nothing_is_lost_or_doubled,
     assert_same_trials,
     ended_at_last,
+    is_writable,
+    put_to_sleep,
     start_worker,
     trials_of,
     undisturbed,
@@ -292,7 +294,7 @@ class StoreContract:
         sleeper = start_worker(place, folder, slowness=0.02, save_every=5)
         with ended_at_last([sleeper]):
             wait_until(lambda: any(folder.rglob("checkpoint.safetensors")))
-            os.kill(sleeper.pid, signal.SIGSTOP)
+            put_to_sleep(sleeper, place)
             assert work(store, STUDY, arms, Work(population=4, checkpoints=folder, grace=GRACE))
             trials = trials_of(store, arms)
             os.kill(sleeper.pid, signal.SIGCONT)
@@ -300,6 +302,15 @@ class StoreContract:
             assert sleeper.exitcode == 0
         assert trials_of(store, arms) == trials
         assert_nothing_is_lost_or_doubled(store, arms)
+
+    def test_who_writes_keeps_others_from_writing_until_it_ends(self, place: str) -> None:
+        """So a worker can only be put to sleep between its writes."""
+        store = Store(place)
+        claimed(Lots(store, STUDY))
+        with store.transaction() as connection:
+            connection.execute(LOTS.update().values(number=LOTS.c.number))
+            assert not is_writable(place)
+        assert is_writable(place)
 
     def test_trial_made_twice_counts_once(self, place: str, tmp_path: Path) -> None:
         """By a worker that was believed dead, at the very moment when another made it."""
