@@ -7,7 +7,7 @@ from html import escape
 from rnnlab.report.chart import FONT, WIDTH, Frame, Legend, Style, fitted, frame_top, spaced_ticks, text_width
 from rnnlab.report.curves import CurveBand
 from rnnlab.report.history import History
-from rnnlab.report.scales import Axis, axis, count_axis, tick_label, window
+from rnnlab.report.scales import Axis, axis, count_axis, near, tick_label, window
 from rnnlab.report.svg import Markup, document, element, line, mark, polygon, polyline, text
 from rnnlab.report.tables import Table
 from rnnlab.studies.comparison import Comparison, Contender
@@ -87,7 +87,8 @@ def draw_scores(comparison: Comparison, styles: Styles) -> str:
     ranked = [each for each in comparison.ranked if each.summary.num]
     values = [score for each in ranked for score in each.scores if score is not None]
     ends = [end for each in ranked if each.interval for end in (each.interval.low, each.interval.high)]
-    shown_axis = axis([*window(values, better=comparison.score.better), *ends, *_chance(comparison.score)])
+    values_shown = [*window(values, better=comparison.score.better), *ends]
+    shown_axis = axis([*values_shown, *near(_chance(comparison.score), values_shown)])
     height = _HEAD + _ROW * len(ranked) + _AXIS_ROOM
     bottom = height - _AXIS_ROOM
     parts = list(_score_axis(shown_axis, bottom, comparison.score))
@@ -110,13 +111,23 @@ def _score_axis(shown_axis: Axis, bottom: float, score: Score) -> Iterator[Marku
         yield line((x, _HEAD), (x, bottom), class_="grid")
         yield text(tick_label(tick), (x, bottom + 8 + 0.9 * FONT), class_="tick", anchor="middle")
     for level in _chance(score):
-        x = _place(shown_axis, level)
-        yield line((x, _HEAD - 6), (x, bottom), class_="reference")
-        is_left = shown_axis.share(level) < 0.5
-        yield text("chance", (x + (4 if is_left else -4), 12.0), class_="note", anchor="start" if is_left else "end")
+        yield from _chance_line(shown_axis, bottom, level)
     yield line((_LEFT, bottom), (_LEFT + _SPAN, bottom), class_="axis")
     title = f"{quantity(score)} on test, {score.better} is better"
     yield text(title, (_LEFT + _SPAN, bottom + 42), class_="title", anchor="end")
+
+
+def _chance_line(shown_axis: Axis, bottom: float, level: float) -> Iterator[Markup]:
+    """Where chance is; beyond the axis, to which side it lies and how much it is."""
+    x = _place(shown_axis, level)
+    is_left = shown_axis.share(level) < 0.5
+    words = "chance"
+    if shown_axis.holds(level):
+        yield line((x, _HEAD - 6), (x, bottom), class_="reference")
+        x += 4 if is_left else -4
+    else:
+        words = f"← chance: {shown(level)}" if is_left else f"chance: {shown(level)} →"
+    yield text(words, (x, 12.0), class_="note", anchor="start" if is_left else "end")
 
 
 _JITTER = (0.0, 1.0, -1.0, 0.5, -0.5)  # neighbours must not hide each other

@@ -110,6 +110,23 @@ def window(values: Sequence[float], *, better: str, share: float = 0.9) -> list[
     return sorted(kept, key=lambda value: sign * value)
 
 
+def near(levels: Iterable[float], values: Sequence[float], *, most_widths: float = 4.0) -> list[float]:
+    """Those levels that do not press values into a line when an axis, linear or logarithmic, has to show both.
+
+    >>> near([10.2], [3.3, 3.4, 3.5]), near([0.1], [0.6, 0.9]), near([1.0], [1e-5, 1e-3]), near([10.2], [3.3])
+    ([], [0.1], [1.0], [10.2])
+    """
+    return [level for level in levels if _is_near(level, values, most_widths)]
+
+
+def _is_near(level: float, values: Sequence[float], most_widths: float) -> bool:
+    low, high = min(values, default=level), max(values, default=level)
+    room = most_widths * (high - low)
+    if low == high or low - room <= level <= high + room:  # a single value cannot be pressed any further
+        return True
+    return min(level, low) > 0 and (low / high) ** most_widths <= level / low <= (high / low) ** (most_widths + 1)
+
+
 def best_of(values: Sequence[float], *, better: str, share: float = 0.9) -> list[float]:
     """The best share of values, from the best on; of fewer than ten all but the worst, of one or two all.
 

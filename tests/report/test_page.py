@@ -331,6 +331,16 @@ def test_drawings_show_the_numbers_they_are_given(report: Report) -> None:
     assert {"learning_rate", "75%", "25%"} <= set(texts(bars))
 
 
+@pytest.mark.parametrize(("chance", "words"), [(1e9, "chance: 1e+09 →"), (-1e9, "← chance: -1e+09")])
+def test_chance_far_away_does_not_press_scores_into_a_line(report: Report, chance: float, words: str) -> None:
+    (part,) = report.parts
+    styles = {each.name: Style(number) for number, each in enumerate(part.comparison.contenders)}
+    near = draw_scores(part.comparison, styles)
+    far = draw_scores(replace(part.comparison, score=replace(part.comparison.score, chance=chance)), styles)
+    assert ("chance" in texts(near), 'class="reference"' in near) == (True, True)
+    assert (words in texts(far), 'class="reference"' in far) == (True, False)
+
+
 def test_better_curves_end_lower_where_lower_is_better(report: Report) -> None:
     (part,) = report.parts
     styles = {each.name: Style(number) for number, each in enumerate(part.comparison.contenders)}
