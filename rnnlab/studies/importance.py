@@ -4,11 +4,11 @@ It compares how a hyperparameter is spread among the best trials with how it is 
 part with some values of another counts as often as it takes part. Infeasible trials have no value and are left out.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rnnlab.tuning.announcements import no_announcements
 from rnnlab.tuning.arms import Arm
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _evaluated(arm: Arm, trials: Sequence["Trial"]) -> dict[str, float]:
 
     storage = optuna.storages.InMemoryStorage()
     direction = optuna.study.StudyDirection.MAXIMIZE if arm.is_maximised else optuna.study.StudyDirection.MINIMIZE
-    with _quiet():
+    with no_announcements():
         storage.create_new_study([direction], arm.name)
     study = Study(study_name=arm.name, storage=storage)
     distributions = arm.space.distributions()
@@ -69,16 +69,3 @@ def _evaluated(arm: Arm, trials: Sequence["Trial"]) -> dict[str, float]:
         study.add_trial(create_trial(params=dict(trial.point), distributions=used, value=trial.value))
     quantile = max(_SHARE_OF_BEST, _FEWEST_BEST / len(trials))
     return PedAnovaImportanceEvaluator(target_quantile=quantile).evaluate(study)
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Inside, Optuna does not announce what it makes."""
-    import optuna
-
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)

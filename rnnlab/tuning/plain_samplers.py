@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from rnnlab.tuning.space import Point, SearchSpace
 @dataclass(frozen=True)
 class RandomSampler(AbstractSampler):
     """Points drawn evenly over the space, each number on its own scale."""
+
+    learns: ClassVar[bool] = False
 
     def suggest(
         self, space: SearchSpace, observations: Sequence[Observation], count: int, *, generator: np.random.Generator
@@ -33,6 +36,7 @@ class GridSampler(AbstractSampler):
         num_per_dimension: how many values numbers have at most, for all or by name.
     """
 
+    learns: ClassVar[bool] = False
     num_per_dimension: int | Mapping[str, int] = 3
 
     def num_points(self, space: SearchSpace, most: int | None = None) -> int:

@@ -5,7 +5,7 @@ import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,13 @@ from rnnlab.tuning.space import Point, SearchSpace
 
 
 class AbstractSampler(ABC):
-    """Suggests points, given what came of earlier ones."""
+    """Suggests points, given what came of earlier ones.
+
+    `learns` is whether it matters what came of them: if so, workers let many of an arm's trials end before they take
+    more.
+    """
+
+    learns: ClassVar[bool] = True
 
     @abstractmethod
     def suggest(

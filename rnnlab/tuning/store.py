@@ -25,6 +25,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from rnnlab.errors import TuningError
+from rnnlab.tuning.announcements import no_announcements
 from rnnlab.tuning.arms import Arm, check_name
 
 VERSION = 1
@@ -213,7 +214,7 @@ class Store:
         from optuna.study import StudyDirection
 
         direction = StudyDirection.MAXIMIZE if arm.is_maximised else StudyDirection.MINIMIZE
-        with self.errors(), _quiet():
+        with self.errors(), no_announcements():
             try:
                 number = self.optuna.create_new_study([direction], f"{study}/{arm.name}")
             except optuna.exceptions.DuplicatedStudyError:
@@ -345,14 +346,3 @@ def _reason(error: BaseException) -> str:
         if words in text.lower():
             return reason
     return " ".join(text.split())[:300]
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Inside, Optuna does not announce what it makes."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rnnlab.errors import TuningError
+from rnnlab.tuning.announcements import no_announcements
 from rnnlab.tuning.dimensions import AbstractDimension, Category, Float, Integer, Value
 from rnnlab.tuning.distinct import key, random_points
 from rnnlab.tuning.observations import Observation
@@ -61,7 +62,8 @@ class TpeSampler(AbstractSampler):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=self.num_startup, constant_liar=True)
-        study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), sampler=tpe, study_name="tpe")
+        with no_announcements():
+            study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), sampler=tpe, study_name="tpe")
         study.add_trials(_trials(space, observations))
         return study
 

@@ -2,7 +2,7 @@
 
     while there is something to do:
         go on with a lot that was handed back or whose worker was lost     (`lots.py`)
-        or claim a new one, of the arm that is furthest behind its budget  (suggestions: `samplers.py`)
+        or claim a new one, of the arm that is furthest behind its budget  (`offers.py`; suggestions: `samplers.py`)
         train it, saving checkpoints and saying all the time that it is alive
         record its trials
 
@@ -59,7 +59,8 @@ from rnnlab.tuning.events import (
 )
 from rnnlab.tuning.heart import Heart
 from rnnlab.tuning.lots import GRACE, Lot, Lots
-from rnnlab.tuning.populations import chunks, device_capacity, lot_size, memory_capacity, population_size
+from rnnlab.tuning.offers import Offer, offers
+from rnnlab.tuning.populations import chunks, device_capacity, memory_capacity, population_size
 from rnnlab.tuning.samplers import AbstractSampler
 from rnnlab.tuning.scoring import training_scores
 from rnnlab.tuning.sittings import Sitting, write_sitting
@@ -222,15 +223,12 @@ class Worker:
         """The share of the device that each lot in training fills."""
         return [len(each.lot.points) / self._capacities[each.lot.arm] for each in self._running]
 
-    def _has_room_for(self, arm: Arm, count: int) -> bool:
-        """Whether so many networks may be trained beside those in training.
-
-        Lots of one arm do not crowd: the later ones are suggested better when the first have ended.
-        """
+    def _has_room_for(self, offer: Offer) -> bool:
+        """Whether so many networks may be trained beside those in training."""
         held = sum(len(each.lot.points) / self._memories[each.lot.arm] for each in self._running)
-        most = 1 if any(each.lot.arm == arm.name for each in self._running) else CROWD
-        is_held = held + count / self._memories[arm.name] <= 1
-        return not self._running or (is_held and sum(self._used()) + count / self._capacities[arm.name] <= most)
+        is_held = held + offer.count / self._memories[offer.arm.name] <= 1
+        used = sum(self._used()) + offer.count / self._capacities[offer.arm.name]
+        return not self._running or (is_held and used <= CROWD)
 
     def _train_until_one_ends(self, num_steps: int | None = None) -> bool:
         """A step of each lot in turn, on a GPU they overlap; whether one has ended within so many steps."""
@@ -259,42 +257,38 @@ class Worker:
         while True:
             every = self._lots.all()
             self._know_those_of(every)
-            arm = self._furthest_behind(every)
-            if arm is None:
+            offer = self._best_offer(every)
+            if offer is None or not self._has_room_for(offer):
                 return None
-            lots = [lot for lot in every if lot.arm == arm.name]
-            first = lots[-1].numbers.stop if lots else 0
-            count = lot_size(arm.num_trials - first, self._sizes[arm.name])
-            if not self._has_room_for(arm, count):
-                return None
-            if first and self._running and self._train_until_one_ends(AHEAD):
+            arm = offer.arm
+            if offer.first and self._running and self._train_until_one_ends(AHEAD):
                 if self._is_stopped():
                     return None
                 continue  # there is more to learn from
             started = time.perf_counter()
             points = self._samplers[arm.name].suggest(
                 arm.space,
-                self._trials[arm.name].observations(lots),
-                count,
-                generator=arm.generator(first),
+                self._trials[arm.name].observations(offer.earlier),
+                offer.count,
+                generator=arm.generator(offer.first),
             )
             if not points:
-                raise TuningError(f"sampler {arm.sampler} has no points left for arm {arm.name} after {first} trials")
+                raise TuningError(
+                    f"sampler {arm.sampler} has no points left for arm {arm.name} after {offer.first} trials"
+                )
             for point in points:
                 arm.space.check(point)
-            lot = self._lots.claim(arm.name, lots, points, self.name)
+            lot = self._lots.claim(arm.name, offer.earlier, points, self.name)
             if lot is not None:
                 self._report(LotClaimed(seconds=time.perf_counter() - started, **_described(lot)))
                 return lot
 
-    def _furthest_behind(self, lots: Sequence[Lot]) -> Arm | None:
-        """The arm that has used up the smallest share of its budget; None where all have used up theirs."""
-        used = dict.fromkeys(self._arms, 0)
-        for lot in lots:
-            used[lot.arm] = max(used[lot.arm], lot.numbers.stop)
-        shares = {name: used[name] / arm.num_trials for name, arm in self._arms.items()}
-        behind = min(shares, key=lambda name: shares[name])
-        return self._arms[behind] if shares[behind] < 1 else None
+    def _best_offer(self, lots: Sequence[Lot]) -> Offer | None:
+        """Of the arm that is furthest behind its budget, unless its sampler should see scores first; who has nothing
+        else to do does not wait for that."""
+        left = offers(self._arms.values(), lots, self._sizes)
+        ready = (each for each in left if not (self._samplers[each.arm.name].learns and each.is_too_early))
+        return next(ready, left[0] if left and not self._running else None)
 
     def _wait_for_others(self) -> bool:
         """Whether there is nothing to wait for; otherwise a moment passes."""

@@ -186,6 +186,12 @@ def test_few_candidates_are_enough_because_they_are_polished() -> None:
     assert loss(point) < best(found) / 2
 
 
+def test_tpe_announces_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        sampler("tpe").suggest(MIXED, [], 1, generator=generator())
+    assert not caplog.records
+
+
 def test_tpe_keeps_away_from_what_was_infeasible() -> None:
     pytest.importorskip("optuna")
     space = SearchSpace([Float("x", 0, 1)])

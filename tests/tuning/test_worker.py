@@ -41,7 +41,14 @@ from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.store import LOTS, Store
 from rnnlab.tuning.trials import Trial, Trials
 from rnnlab.tuning.worker import Work, work
-from tests.tuning.small_studies import STUDY, arm, assert_same_trials, result, trials_of
+from tests.tuning.small_studies import (
+    STUDY,
+    arm,
+    assert_nothing_is_lost_or_doubled,
+    assert_same_trials,
+    result,
+    trials_of,
+)
 from tests.tuning.store_contract import make_older
 
 
@@ -343,13 +350,38 @@ def test_a_device_is_filled_twice_if_its_memory_allows(
     assert _most_at_once(events) == at_once
 
 
-def test_lots_of_one_arm_do_not_crowd(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They would be suggested without what came of each other."""
+@pytest.mark.parametrize(("sampler", "at_once"), [("tpe", 1), ("random", 4)])
+def test_lots_of_one_arm_wait_for_scores_if_its_sampler_learns(
+    store: Store, monkeypatch: pytest.MonkeyPatch, sampler: str, at_once: int
+) -> None:
     monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
     monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
     monkeypatch.setattr(worker, "AHEAD", 1)
-    _, events = worked(store, [arm("one", num_trials=12, num_steps=20)], population=3)
-    assert _most_at_once(events) == 2
+    _, events = worked(store, [arm("one", num_trials=12, num_steps=20, sampler=sampler)], population=3)
+    assert _most_at_once(events) == at_once
+
+
+def test_workers_side_by_side_leave_a_sampler_time_to_learn(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second has room for all that is left, and takes as much as it needs to have something to do."""
+    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 100)
+    arms = [
+        arm("one", num_trials=9, num_steps=20, sampler="tpe"),
+        arm("two", num_trials=9, num_steps=20, sampler="tpe"),
+    ]
+    store.add_study(STUDY, arms)
+    taken: list[list[int]] = []
+
+    def second(event: TuningEvent) -> None:
+        if isinstance(event, Trained) and not taken:
+            before = [len(lot.points) for lot in Lots(store, STUDY).all()]
+            taken.append(before)
+            work(store, STUDY, arms, Work(population=3, stop=lambda: len(Lots(store, STUDY).all()) > len(before)))
+            taken.append([len(lot.points) for lot in Lots(store, STUDY).all()])
+
+    assert work(store, STUDY, arms, Work(population=3, report=second))
+    assert taken == [[3, 3], [3, 3, 3]]
+    assert_nothing_is_lost_or_doubled(store, arms)
 
 
 def test_lots_side_by_side_share_the_multiprocessors(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,7 +420,8 @@ def test_a_device_is_given_work_before_the_next_points_are_looked_for(
     monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
     monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 4)
     monkeypatch.setattr(worker, "AHEAD", 7)
-    arms = [arm("one", num_trials=4, num_steps=5, population=2), arm("two", num_trials=2, num_steps=40)]
+    one = arm("one", num_trials=4, num_steps=5, population=2, sampler="tpe")
+    arms = [one, arm("two", num_trials=2, num_steps=40)]
     store.add_study(STUDY, arms)
     events: list[TuningEvent] = []
     assert work(store, STUDY, arms, Work(population=2, report=events.append, report_every=1))
