@@ -28,6 +28,7 @@ from rnnlab.tuning.events import (
     Trained,
     TrialEnded,
     TuningEvent,
+    Waiting,
     WorkEnded,
 )
 from rnnlab.tuning.heart import Heart
@@ -365,22 +366,22 @@ def test_workers_side_by_side_leave_a_sampler_time_to_learn(store: Store, monkey
     """The second has room for all that is left, and takes as much as it needs to have something to do."""
     monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
     monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 100)
-    arms = [
-        arm("one", num_trials=9, num_steps=20, sampler="tpe"),
-        arm("two", num_trials=9, num_steps=20, sampler="tpe"),
-    ]
+    monkeypatch.setattr(worker, "AHEAD", 0)  # so that each takes all that it takes before it trains
+    arms = [arm(name, num_trials=9, num_steps=20, sampler="tpe") for name in ("one", "two")]
     store.add_study(STUDY, arms)
-    taken: list[list[int]] = []
+    taken: dict[str, int] = {}
 
     def second(event: TuningEvent) -> None:
-        if isinstance(event, Trained) and not taken:
-            before = [len(lot.points) for lot in Lots(store, STUDY).all()]
-            taken.append(before)
-            work(store, STUDY, arms, Work(population=3, stop=lambda: len(Lots(store, STUDY).all()) > len(before)))
-            taken.append([len(lot.points) for lot in Lots(store, STUDY).all()])
+        if isinstance(event, Trained | Waiting):
+            taken.setdefault("by both", len(Lots(store, STUDY).all()))
 
-    assert work(store, STUDY, arms, Work(population=3, report=second))
-    assert taken == [[3, 3], [3, 3, 3]]
+    def first(event: TuningEvent) -> None:
+        if isinstance(event, Trained) and not taken:
+            taken["by the first"] = len(Lots(store, STUDY).all())
+            work(store, STUDY, arms, Work(population=3, report=second, stop=lambda: "by both" in taken))
+
+    assert work(store, STUDY, arms, Work(population=3, report=first))
+    assert taken == {"by the first": 2, "by both": 3}
     assert_nothing_is_lost_or_doubled(store, arms)
 
 
