@@ -69,6 +69,7 @@ class Cell:
     def __post_init__(self) -> None:
         if not self.name or set(self.name) & set(":/\\"):
             raise ArchitectureError(f"a cell's name is not empty and has no colon or slash, got {self.name!r}")
+        self._check_gate_names()
         known = {*self.gates, *self.edge_gates}
         for field in ("gate_bias", "depth_gates", "reset_gates", "carry_gates", "other_gates"):
             if unknown := [gate for gate in getattr(self, field) if gate not in known]:
@@ -87,6 +88,22 @@ class Cell:
             raise ArchitectureError(
                 f"cell {self.name!r}: update returns {list(found)}, its state is {list(self.state)}"
             )
+
+    def _check_gate_names(self) -> None:
+        """Columns of matrices have the names of gates, and `gate_names` numbers those of edges: none may come twice."""
+        for field in ("gates", "edge_gates"):
+            names = getattr(self, field)
+            if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
+                raise ArchitectureError(
+                    f'cell {self.name!r}: {field} is a tuple of names, as ("a", "b"), got {names!r}'
+                )
+        if not self.gates and not self.edge_gates:
+            raise ArchitectureError(f"cell {self.name!r}: it has no gates, so nothing would reach it")
+        names = self.gates + self.edge_gates
+        repeated = {name for name in names if names.count(name) > 1}
+        numbered = {n for n in names for gate in self.edge_gates if n.startswith(gate) and n[len(gate) :].isdigit()}
+        if clashing := sorted(repeated | numbered):
+            raise ArchitectureError(f"cell {self.name!r}: each gate has a name of its own, {clashing} would come twice")
 
     @property
     def needs_carry(self) -> bool:

@@ -168,6 +168,14 @@ def keep_going(gates, carried):
     return {"h": carried.h + gates.c}
 
 
+def test_gates_may_be_named_by_numbers_that_no_edge_takes() -> None:
+    def update(gates, carried):
+        return {"h": sum(state.h for state in carried) + gates.c}
+
+    odd = Cell("odd", gates=("1", "c"), edge_gates=("f",), update=update)
+    assert odd.gate_names(2) == ("1", "c", "f0", "f1")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -180,6 +188,11 @@ def keep_going(gates, carried):
         ({"ports": ("y",)}, r"cell 'bad': ports names \['y'\], its state is \['h'\]"),
         ({"state": ("h", "c")}, r"cell 'bad': update returns \['h'\], its state is \['h', 'c'\]"),
         ({"nonlinearity": "sin"}, "cell 'bad': nonlinearity is one of tanh, relu"),
+        ({"gates": ("c", "c")}, r"cell 'bad': each gate has a name of its own, \['c'\] would come twice"),
+        ({"gates": ("c", "f0"), "edge_gates": ("f",)}, r"name of its own, \['f0'\] would come twice"),
+        ({"gates": "c"}, r"cell 'bad': gates is a tuple of names, as \(\"a\", \"b\"\), got 'c'"),
+        ({"gates": ["c"]}, r"gates is a tuple of names, as .*, got \['c'\]"),
+        ({"gates": ()}, "cell 'bad': it has no gates"),
         ({"name": "a:b"}, "a cell's name is not empty and has no colon or slash, got 'a:b'"),
     ],
 )
