@@ -130,6 +130,7 @@ class Model(nn.Module):
             state = self._state(state, inputs)
         if lengths is not None:
             self._check_lengths(lengths, inputs)
+            lengths = lengths.long()  # a narrow type would overflow where a first step is added
             if only_last:
                 raise ModelError("sequences of different lengths end at different steps: leave out only_last")
         keep_all = lengths is not None
@@ -189,7 +190,10 @@ class Model(nn.Module):
         batch, steps = next(iter(inputs.values())).shape[1:3]
         if not self.plan.can_stream:
             raise ModelError("the network reads the future (an edge has a negative delay): run sequences of one length")
-        if lengths.dtype.is_floating_point or tuple(lengths.shape) != (batch,):
+        if not isinstance(lengths, Tensor):
+            raise ModelError(f"lengths must be a tensor of {batch} integers, got {type(lengths).__name__}")
+        is_integer = not (lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool)
+        if not is_integer or tuple(lengths.shape) != (batch,):
             raise ModelError(f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}")
         if not torch.compiler.is_exporting() and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
             raise ModelError(f"lengths lie from 1 to {steps}, got {int(lengths.min())} to {int(lengths.max())}")

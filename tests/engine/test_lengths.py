@@ -1,9 +1,11 @@
 """Sequences of different lengths in one batch: each as if it ran alone."""
 
+from typing import Any
+
 import pytest
 import torch
 
-from rnnlab import Architecture, EdgeSpec, Model, ModelError, architecture
+from rnnlab import Architecture, EdgeSpec, Model, ModelError, NodeSpec, architecture
 
 NETWORKS = ["sh:lstm", "skip-3:gru", "td:tanh", "st:intersection", "clockwork:ugrnn", "mongia-d:lstm"]
 
@@ -58,16 +60,37 @@ def test_ends_at_different_phases_cannot_be_continued_together() -> None:
     model(x, state)
 
 
+def test_narrow_lengths_do_not_overflow() -> None:
+    """254 steps after the first two, in a type that ends at 255; of a network whose period is no power of two."""
+    nodes = [
+        NodeSpec(name=name, kind=kind, units=3, phase=phase, cell="tanh" if kind == "hidden" else None)
+        for phase in range(3)
+        for name, kind in (("x", "input"), ("h", "hidden"), ("y", "output"))
+    ]
+    edges = [
+        EdgeSpec(source=(source, phase), target=(target, (phase + delay) % 3), delay=delay)
+        for phase in range(3)
+        for source, target, delay in (("x", "h", 0), ("h", "h", 1), ("h", "y", 0))
+    ]
+    model = Model(Architecture(nodes, edges, 3), generator=torch.Generator().manual_seed(0))
+    x = torch.zeros(1, 254, 3)
+    _, state = model(x[:, :2])
+    steps = {model(x, state, lengths=torch.tensor([254], dtype=kind))[1].step for kind in (torch.int64, torch.uint8)}
+    assert steps == {256 % 3}
+
+
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
         (torch.tensor([1, 2, 3]), "must be 2 integers"),
         (torch.tensor([1.0, 2.0]), "must be 2 integers, got torch.float32"),
+        (torch.tensor([True, True]), "must be 2 integers, got torch.bool"),
+        ([1, 2], "must be a tensor of 2 integers, got list"),
         (torch.tensor([0, 2]), "from 1 to 4, got 0 to 2"),
         (torch.tensor([1, 5]), "from 1 to 4, got 1 to 5"),
     ],
 )
-def test_wrong_lengths_are_refused(lengths: torch.Tensor, message: str) -> None:
+def test_wrong_lengths_are_refused(lengths: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         make("sh:tanh", "cpu")(torch.zeros(2, 4, 3, dtype=torch.float64), lengths=lengths)
 
