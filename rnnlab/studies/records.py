@@ -207,7 +207,13 @@ class StudyRecord:
         return cls(name=values["name"], store=values["store"], spec=spec, arms=arms, sittings=found)
 
     def save(self, path: str | Path, *, max_points: int = MOST_POINTS) -> None:
-        """Write a JSON file, whole or not at all; one whose name ends in .gz is compressed."""
+        """Write a JSON file, whole or not at all; one whose name ends in .gz is compressed.
+
+        Raises:
+            TuningError: it cannot be written, or could not be read again, for its name ends otherwise.
+        """
+        if not is_record_file(path):
+            raise TuningError(f"a record is a .json or .json.gz file, got {path}")
         text = json.dumps(self.to_json(max_points), separators=(",", ":"), allow_nan=False) + "\n"
         content = gzip.compress(text.encode(), mtime=0) if Path(path).suffix == ".gz" else text.encode()
         partial = Path(f"{path}.partial")

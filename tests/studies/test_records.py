@@ -155,6 +155,12 @@ def test_record_that_cannot_be_written_is_one_line(done: StudyRecord, tmp_path: 
         done.save(tmp_path / "nowhere" / "record.json")
 
 
+def test_record_that_could_not_be_read_again_is_not_written(done: StudyRecord, tmp_path: Path) -> None:
+    with pytest.raises(TuningError, match=r"a record is a \.json or \.json\.gz file, got .*record\.txt"):
+        done.save(tmp_path / "record.txt")
+    assert not any(tmp_path.iterdir())
+
+
 def test_record_in_a_file_does_not_ask_its_task(
     done: StudyRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
