@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import torch
 from torch import Tensor
@@ -99,6 +99,10 @@ class Score:
     baseline: str
     best: float | tuple[float, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if self.better not in get_args(Better):
+            raise TaskError(f"score {self.name!r}: better is one of {', '.join(get_args(Better))}, got {self.better!r}")
+
 
 @dataclass(frozen=True, eq=False)
 class Tally:
@@ -128,6 +132,24 @@ class Tally:
             return other if not self.sums else self
         sums = {name: self.sums[name] + other.sums[name] for name in self.sums}
         return Tally(sums, {name: self.counts[name] + other.counts[name] for name in self.counts})
+
+
+def one_each(values: Any, num_members: int, what: str) -> Tensor:
+    """Values, [P], if there is one for each member: a mean over all of them would train and score nobody's network.
+
+    >>> one_each(torch.tensor(0.5), 1, "a loss")
+    tensor([0.5000])
+    >>> one_each(torch.tensor(0.5), 3, "a loss")
+    Traceback (most recent call last):
+    rnnlab.errors.TaskError: a loss is a tensor with one number for each of the 3 members, [3], got shape []
+    """
+    if isinstance(values, Tensor) and tuple(values.shape) == (num_members,):
+        return values
+    if isinstance(values, Tensor) and num_members == values.numel() == 1:
+        return values.reshape(1)
+    found = f"shape {list(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+    members = "the only member" if num_members == 1 else f"each of the {num_members} members"
+    raise TaskError(f"{what} is a tensor with one number for {members}, [{num_members}], got {found}")
 
 
 class AbstractTask(ABC):

@@ -4,13 +4,12 @@ import math
 from itertools import islice
 
 import torch
-from torch import Tensor
 
 from rnnlab.engine.gpu.sharing import share_of_gpu
 from rnnlab.engine.memory import training_memory
 from rnnlab.engine.model import Model
 from rnnlab.engine.state import State
-from rnnlab.tasks.task import AbstractTask, Split, Tally
+from rnnlab.tasks.task import AbstractTask, Split, Tally, one_each
 
 MOST_SEQUENCES = 1024  # at once; enough to keep a GPU busy with a single network
 SHARE_OF_MEMORY = 0.05
@@ -37,11 +36,11 @@ def evaluate(
             state: State | None = carried if batch.continues else None
             outputs, carried = model(batch.inputs, state, batch.lengths, only_last=task.only_last)
             tally = tally + task.tally(outputs, batch)
-    return {name: _listed(values, model.population or 1) for name, values in task.finish(tally).items()}
-
-
-def _listed(values: Tensor, population: int) -> list[float]:
-    return values.double().expand(population).tolist()
+    found, population = task.finish(tally), model.population or 1
+    return {
+        name: one_each(values, population, f"task {task.name}: the score {name}").double().tolist()
+        for name, values in found.items()
+    }
 
 
 def sequences_at_once(model: Model, task: AbstractTask, batch_size: int) -> int:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rnnlab.engine.model import Model
 from rnnlab.errors import TrainingError
-from rnnlab.tasks.task import AbstractTask, Batch
+from rnnlab.tasks.task import AbstractTask, Batch, one_each
 from rnnlab.training.feed import Feed
 from rnnlab.training.fused import FusedLearning, has_fused
 from rnnlab.training.hyperparameters import Hyperparameters
@@ -71,7 +71,7 @@ class TrainingStep:
         arrays = arrays_of(self.model)
         self.layout.lend(numbers if share is None else numbers * share, arrays)
         outputs = self._outputs(batch)
-        losses = self.task.loss(outputs, batch)
+        losses = one_each(self.task.loss(outputs, batch), self.model.population or 1, f"task {self.task.name}: a loss")
         # a member's loss depends on its own arrays alone, so the gradients of the sum are those of each
         gradients = torch.autograd.grad(losses.sum(), arrays, materialize_grads=True, allow_unused=True)
         return losses.detach(), self.layout.gather(gradients, out=self._gradients)

@@ -11,6 +11,13 @@ from rnnlab.tasks.memory import Memory
 from rnnlab.tasks.parentheses import Parentheses
 from rnnlab.tasks.rcf import RandomFunction
 from rnnlab.tasks.recall import Recall
+from rnnlab.tasks.task import Score
+
+
+def test_scores_say_what_is_better_in_words_that_all_read_alike() -> None:
+    with pytest.raises(TaskError, match="score 'accuracy': better is one of lower, higher, got 'Higher'"):
+        Score(name="accuracy", unit="", better="Higher", chance=0.5, baseline="a coin")  # pyright: ignore[reportArgumentType]
+
 
 BAD = [
     (Adding, {"length": 1}, "length must be an integer of at least 2, got 1"),

@@ -1,11 +1,17 @@
 """Scores on a split."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
+from torch import Tensor
 
-from rnnlab import Model, architecture, evaluate, task
+from rnnlab import Model, TaskError, architecture, evaluate, task, train
 from rnnlab.engine.gpu import sharing
 from rnnlab.engine.gpu.sharing import processors, share_of_gpu
+from rnnlab.tasks.adding import Adding
+from rnnlab.tasks.task import Batch, Tally
+from tests.training.small import network, quick
 
 
 def test_an_evaluation_has_the_whole_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,3 +26,37 @@ def test_an_evaluation_has_the_whole_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
         evaluate(model, problem, "validation", 10)
         assert processors(torch.device("cpu")).own == 33
     assert set(found) == {132}
+
+
+@dataclass(frozen=True)
+class MeanLoss(Adding):
+    """With a loss as for a single network: every member would be given a part of its gradient."""
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return super().loss(outputs, batch).mean()
+
+
+@dataclass(frozen=True)
+class MeanScore(Adding):
+    """With one score, which would be that of all members."""
+
+    def tally(self, outputs: Tensor, batch: Batch) -> Tally:
+        each = super().tally(outputs, batch)
+        return Tally.of(mse=(each.sums["mse"].sum(), each.counts["mse"].sum()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [(MeanLoss, "task adding: a loss is a tensor with one number for each"), (MeanScore, "the score mse is a tensor")],
+)
+def test_what_is_one_number_for_a_whole_population_is_refused(kind: type[Adding], message: str) -> None:
+    """It is taken for a single network, for which it is the same."""
+    problem = kind(length=5, num_evaluation=8, num_training=20)
+    with pytest.raises(TaskError, match=rf"{message}.* of the 2 members, \[2\], got shape \[\]"):
+        train(network(problem), problem, [quick(), quick(seed=2)])
+    alone, usual = (train(network(each), each, [quick()]).members[0] for each in (problem, task_alone()))
+    assert alone.validation == usual.validation
+
+
+def task_alone() -> Adding:
+    return Adding(length=5, num_evaluation=8, num_training=20)
