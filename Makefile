@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # add two marked numbers of a sequence: about two minutes, on one thread, since networks this small gain nothing from a second
 DEMO := sh st td lstm --task adding --length 30 --num-evaluation 300 --parameters 1500 --trials 32 --seeds 10 --steps 600
 
+# tests run side by side: threads that wait for one another sleep, and leave the cores to other tests
+PASSIVE := OMP_WAIT_POLICY=passive
+
 .PHONY: help demo gallery test lint docs bench clean
 .DEFAULT_GOAL := help
 
@@ -31,8 +34,8 @@ gallery: $(VENV)/installed ## measure and draw every architecture of the catalog
 test: $(VENV)/installed ## run the tests; Triton's interpreter runs GPU kernels on the CPU
 	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null || \
 	  echo "PostgreSQL is not installed: its part of the tests is skipped (Debian: apt install postgresql)"
-	$(BIN)/python -m pytest -n auto --dist loadfile
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest -n auto tests/engine/gpu/test_population.py tests/engine/test_read_out.py tests/training/test_fused.py tests/tasks/test_fused_cross_entropy.py
+	$(PASSIVE) $(BIN)/python -m pytest -n auto --dist loadfile
+	$(PASSIVE) TRITON_INTERPRET=1 $(BIN)/python -m pytest -n auto tests/engine/gpu/test_population.py tests/engine/test_read_out.py tests/training/test_fused.py tests/tasks/test_fused_cross_entropy.py
 
 lint: $(VENV)/installed ## ruff and pyright
 	$(BIN)/ruff check .

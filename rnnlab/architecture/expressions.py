@@ -90,15 +90,14 @@ def nonlinearity(x: Expression) -> Expression:
 def in_order(outputs: Iterable[Expression]) -> list[Expression]:
     """Every expression that `outputs` need, each once, after its arguments."""
     order: dict[int, Expression] = {}
-
-    def visit(expression: Expression) -> None:
-        if id(expression) not in order:
-            for argument in expression.arguments:
-                visit(argument)
-            order[id(expression)] = expression
-
-    for output in outputs:
-        visit(output)
+    waiting = list(outputs)[::-1]  # not a recursion: formulas may be longer than Python's stack
+    while waiting:
+        expression = waiting[-1]
+        missing = [each for each in expression.arguments if id(each) not in order]
+        if missing:
+            waiting += missing[::-1]
+        else:
+            order[id(waiting.pop())] = expression
     return list(order.values())
 
 

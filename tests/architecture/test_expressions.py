@@ -61,6 +61,14 @@ def test_gradients_of_several_outputs_add_up() -> None:
     assert evaluate(found, {"x": 5.0, "d a": 1.0, "d b": 10.0}, FUNCTIONS) == {"x": 103.0}
 
 
+def test_formulas_may_be_longer_than_the_stack_is_deep() -> None:
+    x = value = named("x")
+    for _ in range(5000):
+        value = value + x
+    assert evaluate({"y": value}, {"x": 1.0}, FUNCTIONS) == {"y": 5001.0}
+    assert evaluate(gradients({"y": value}, {"x": x}), {"x": 1.0, "d y": 2.0}, FUNCTIONS) == {"x": 10002.0}
+
+
 @pytest.mark.parametrize("name", sorted(CELLS))
 @given(data=st.data())
 def test_gradients_of_every_cell_are_those_of_small_differences(name: str, data) -> None:

@@ -1,7 +1,9 @@
 """Writing functions for LLVM: loops, variables, and vectors of numbers with a masked remainder."""
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from llvmlite import ir
@@ -18,6 +20,15 @@ Value = Any
 
 Call = tuple[Value, list[Value]]
 """A function and what it is given."""
+
+
+@lru_cache(maxsize=1024)
+def _filled(vector: ir.VectorType, value: float, sign: float = 1.0) -> Value:
+    """A constant in all lanes, made once: each writes its text once, which is a third of the time that a cell takes.
+
+    The sign tells 0.0 from -0.0, which are equal.
+    """
+    return ir.Constant(vector, [value] * vector.count)
 
 
 class Kind:
@@ -135,17 +146,17 @@ class Function:
 
     def number(self, value: float) -> Value:
         """A vector of one constant."""
-        return ir.Constant(self.kind.vector, [value] * self.kind.lanes)
+        return _filled(self.kind.vector, value, math.copysign(1.0, value))
 
     def integer(self, value: int) -> Value:
         """A vector of one integer constant."""
-        return ir.Constant(self.kind.integers, [value] * self.kind.lanes)
+        return _filled(self.kind.integers, value, math.copysign(1.0, value))
 
     def splat(self, scalar: Value) -> Value:
         """A vector of one number."""
         undefined = ir.Constant(ir.VectorType(scalar.type, self.kind.lanes), ir.Undefined)
         first = self.build.insert_element(undefined, scalar, SHORT(0))
-        zeros = ir.Constant(ir.VectorType(SHORT, self.kind.lanes), [0] * self.kind.lanes)
+        zeros = _filled(ir.VectorType(SHORT, self.kind.lanes), 0)
         return self.build.shuffle_vector(first, undefined, zeros)
 
     def first_lanes(self, count: Value) -> Value:

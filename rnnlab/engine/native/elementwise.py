@@ -26,10 +26,14 @@ class Kernel(NamedTuple):
         return self.library.address("kernel")
 
 
+_KERNELS: dict[Any, Kernel] = {}
+"""Made before, by all that they depend on: to write one takes several milliseconds, and networks share cells."""
+
+
 def compile_kernel(
     outputs: Mapping[str, Expression], adds: Sequence[str], nonlinearity: str | None, dtype: str, target: Target
 ) -> Kernel:
-    """Machine code that computes `outputs` from operands of the names that the expressions read.
+    """Machine code that computes `outputs` from operands of the names that the expressions read; made once.
 
     Args:
         outputs: by the name of the operand that each is written to.
@@ -38,6 +42,26 @@ def compile_kernel(
         dtype: `float32` or `float64`.
         target: the machine.
     """
+    key = (_recipe(outputs), tuple(adds), nonlinearity, dtype, target)
+    if key not in _KERNELS:
+        _KERNELS[key] = _kernel(outputs, adds, nonlinearity, dtype, target)
+    return _KERNELS[key]
+
+
+def _recipe(outputs: Mapping[str, Expression]) -> tuple[Any, ...]:
+    """Formulas as a value: equal for those that are written alike."""
+    places: dict[int, int] = {}
+    steps: list[Any] = []
+    for each in in_order(outputs.values()):
+        arguments = tuple(places[id(part)] for part in each.arguments)
+        places[id(each)] = len(steps)
+        steps.append((each.operation, arguments, each.name, float(each.number).hex()))  # 0.0 and -0.0 are equal
+    return (*steps, *((name, places[id(output)]) for name, output in outputs.items()))
+
+
+def _kernel(
+    outputs: Mapping[str, Expression], adds: Sequence[str], nonlinearity: str | None, dtype: str, target: Target
+) -> Kernel:
     inputs = dict.fromkeys(each.name for each in in_order(outputs.values()) if each.operation == "input")
     has_choice = nonlinearity is None and any(
         each.operation in ("nonlinearity", "slope") for each in in_order(outputs.values())
@@ -98,23 +122,25 @@ def _evaluate(
     """The outputs as values in the code; equal expressions are computed once."""
     build = code.build
     binary: dict[str, Any] = {"add": build.fadd, "subtract": build.fsub, "multiply": build.fmul}
-    keys: dict[int, Any] = {}
-    values: dict[Any, Value] = {}
+    numbers: dict[Any, int] = {}  # of what was computed: keys that held their parts' keys would double with every use
+    places: dict[int, int] = {}
+    values: list[Value] = []
     for each in in_order(outputs.values()):
-        key = (each.operation, tuple(keys[id(part)] for part in each.arguments), each.name, each.number)
-        keys[id(each)] = key
-        if key in values:
+        parts = tuple(places[id(part)] for part in each.arguments)
+        key = (each.operation, parts, each.name, float(each.number).hex())
+        place = places[id(each)] = numbers.setdefault(key, len(numbers))
+        if place < len(values):
             continue
-        arguments = [values[keys[id(part)]] for part in each.arguments]
+        arguments = [values[part] for part in parts]
         if each.operation == "input":
-            values[key] = inputs[each.name]
+            values.append(inputs[each.name])
         elif each.operation == "number":
-            values[key] = code.number(each.number)
+            values.append(code.number(each.number))
         elif each.operation in binary:
-            values[key] = binary[each.operation](*arguments, flags=("contract",))
+            values.append(binary[each.operation](*arguments, flags=("contract",)))
         else:
-            values[key] = functions[each.operation](*arguments)
-    return {name: values[keys[id(output)]] for name, output in outputs.items()}
+            values.append(functions[each.operation](*arguments))
+    return {name: values[places[id(output)]] for name, output in outputs.items()}
 
 
 def _functions(code: Function, nonlinearity: str | None, is_relu: Value | None) -> dict[str, Callable[[Value], Value]]:

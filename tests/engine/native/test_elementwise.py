@@ -1,5 +1,7 @@
 """Kernels of formulas are made once: what tells them apart, and what does not."""
 
+import time
+
 import pytest
 
 from rnnlab import architecture
@@ -44,6 +46,21 @@ def test_whatever_differs_makes_another(changes: dict[str, object]) -> None:
 def test_order_of_differences_tells_kernels_apart() -> None:
     x, z = named("x"), named("z")
     assert kernel(outputs={"y": x - z}) is not kernel(outputs={"y": z - x})
+
+
+def seconds_of(num_uses: int) -> float:
+    """What it takes to write a kernel whose values are each read twice by the next."""
+    state = named("x")
+    for number in range(num_uses):
+        state = state + state * (number + 0.5)
+    start = time.perf_counter()
+    kernel(outputs={"y": state})
+    return time.perf_counter() - start
+
+
+def test_formulas_that_use_values_often_take_linear_time() -> None:
+    """Twice the time for each use would be a million times as much."""
+    assert seconds_of(24) < 10 * seconds_of(4)
 
 
 def test_networks_of_one_cell_share_its_kernels() -> None:
