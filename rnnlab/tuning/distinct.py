@@ -44,17 +44,18 @@ def random_points(
 ) -> list[dict[str, Any]]:
     """Distinct random points that were not seen; seen ones only where a small space has no others."""
     taken = {key(point) for point in seen}
-    if (points := listed(space)) is not None:
-        order = [points[index] for index in generator.permutation(len(points))]
-        return sorted(order, key=lambda point: key(point) in taken)[:count]
     found: dict[Any, dict[str, Any]] = {}
+    num_new = min(count, num_combinations(space) - len(taken))  # conditions may leave fewer
     tries = 0
-    while len(found) < count and tries < _TRIES * count:
+    # drawn rather than shuffled, so that numbers follow their scales and conditions leave categories as likely
+    while len(found) < num_new and tries < _TRIES * count:
         point = space.sample(generator)
         tries += 1
         if key(point) not in taken:
             found.setdefault(key(point), point)
-    if len(found) < count:  # a space with many combinations but few points, most of them seen
-        for point in sorted(every_point(space), key=lambda point: key(point) in taken):
+    if len(found) < count:  # few points, most of them seen
+        points = list(every_point(space))
+        order = [points[index] for index in generator.permutation(len(points))]
+        for point in sorted(order, key=lambda point: key(point) in taken):
             found.setdefault(key(point), point)
     return list(found.values())[:count]
