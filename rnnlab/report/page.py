@@ -105,8 +105,8 @@ def _part(part: Part, heading: str, is_brief: bool) -> Iterator[str]:
 
 
 _PAIRS = (
-    "Each pair of architectures: the difference of their means, the interval in which it lies, Welch's test, and p "
-    "corrected for the number of pairs. A difference counts if the corrected p is below 0.05."
+    "Each pair of architectures: the difference of their means, the interval in which it lies and Welch's test, both "
+    "of the pair alone, and p corrected for the number of pairs. A difference counts if the corrected p is below 0.05."
 )
 
 

@@ -126,11 +126,10 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
     arms = [record.arm for record in records]
     _check(study, arms)
     score, sample = arms[0].score, _sample(records)
-    # the numbers of a comparison are the same whenever it is made
     contenders = tuple(_contender(record, score.name, sample) for record in records)
     are_drawn = sample == "seeds" or all(arm.sampler == "random" for arm in arms)
     drawn = {each.name: each.scores for each in contenders} if are_drawn else {}
-    tests = pairwise_tests(drawn, generator=np.random.default_rng(0))
+    tests = pairwise_tests(drawn)
     if sample == "trials" and any(record.repeated is not None for record in records):
         verdict = Verdict(None, (), "No verdict yet: the best settings are still to be trained over seeds.", ())
     elif are_drawn or len(contenders) == 1:

@@ -1,7 +1,9 @@
 """Which hyperparameters mattered: PED-ANOVA (Watanabe et al. 2023) over the trials of an arm, as Optuna computes it.
 
 It compares how a hyperparameter is spread among the best trials with how it is spread among all. One that only takes
-part with some values of another counts as often as it takes part. Infeasible trials have no value and are left out.
+part with some values of another counts as often as it takes part. Numbers are taken by their positions on their scales:
+Optuna has no logit scale, and on a linear one nearly all of a momentum's range is one place. Infeasible trials have no
+value and are left out.
 """
 
 from collections.abc import Sequence
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rnnlab.tuning.announcements import no_announcements
 from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.optuna_positions import distribution, parameter
 
 if TYPE_CHECKING:
     from rnnlab.tuning.trials import Trial
@@ -63,9 +66,10 @@ def _evaluated(arm: Arm, trials: Sequence["Trial"]) -> dict[str, float]:
     with no_announcements():
         storage.create_new_study([direction], arm.name)
     study = Study(study_name=arm.name, storage=storage)
-    distributions = arm.space.distributions()
+    dimensions = {each.name: each for each in arm.space}
     for trial in trials:
-        used = {name: distributions[name] for name in trial.point}
-        study.add_trial(create_trial(params=dict(trial.point), distributions=used, value=trial.value))
+        params = {name: parameter(dimensions[name], value) for name, value in trial.point.items()}
+        distributions = {name: distribution(dimensions[name]) for name in trial.point}
+        study.add_trial(create_trial(params=params, distributions=distributions, value=trial.value))
     quantile = max(_SHARE_OF_BEST, _FEWEST_BEST / len(trials))
     return PedAnovaImportanceEvaluator(target_quantile=quantile).evaluate(study)

@@ -1,4 +1,4 @@
-"""Statistics of scores: summaries, tests of two samples, Holm's correction, bootstrap intervals (C71-C74).
+"""Statistics of scores: summaries, tests of two samples, Holm's correction, intervals (C71-C74).
 
 A run that diverged has no score and is None here: it is left out of every number, and counted.
 """
@@ -121,14 +121,18 @@ def welch(first: Scores, second: Scores) -> Welch | None:
     a, b = feasible(first), feasible(second)
     if min(len(a), len(b)) < 2:
         return None
-    difference = _mean(a) - _mean(b)
-    errors = [float(np.var(each, ddof=1)) / len(each) if np.ptp(each) else 0.0 for each in (a, b)]
+    difference, errors = _mean(a) - _mean(b), _squared_errors(a, b)
     if sum(errors) == 0:
         return _without_variance(difference, len(a) + len(b) - 2)
     t = difference / math.sqrt(sum(errors))
     parts = sum(error**2 / (len(each) - 1) for error, each in zip(errors, (a, b), strict=True))
     freedom = sum(errors) ** 2 / parts
     return Welch(t, freedom, float(2 * stdtr(freedom, -abs(t))))
+
+
+def _squared_errors(*samples: np.ndarray) -> list[float]:
+    """The squares of the standard errors of means; of equal values, whose variance may be rounded, exactly 0."""
+    return [float(np.var(each, ddof=1)) / len(each) if np.ptp(each) else 0.0 for each in samples]
 
 
 def _mean(values: np.ndarray) -> float:
@@ -216,7 +220,7 @@ class PairTest:
     Args:
         first, second: their names.
         difference: the first mean minus the second; None where one of them has no score.
-        interval: of the difference, by bootstrap; None where a sample has fewer than two scores.
+        interval: of the difference, after Welch, for this pair alone; None where a sample has fewer than two scores.
         welch: the test; None where a sample has fewer than two scores.
         adjusted_p: p after Holm's correction for all pairs.
     """
@@ -233,12 +237,11 @@ class PairTest:
         return self.adjusted_p is not None and self.adjusted_p < level
 
 
-def pairwise_tests(samples: Mapping[str, Scores], *, generator: np.random.Generator) -> tuple[PairTest, ...]:
+def pairwise_tests(samples: Mapping[str, Scores]) -> tuple[PairTest, ...]:
     """Test all pairs of samples, in order, with Holm's correction for all of them together (C74).
 
     Args:
         samples: scores by name; None for a run without one.
-        generator: of the bootstrap's resamples.
     """
     pairs = list(combinations(samples, 2))
     tests = [welch(samples[first], samples[second]) for first, second in pairs]
@@ -248,7 +251,7 @@ def pairwise_tests(samples: Mapping[str, Scores], *, generator: np.random.Genera
             first,
             second,
             _difference(samples[first], samples[second]),
-            None if test is None else difference_interval(samples[first], samples[second], generator=generator),
+            difference_interval(samples[first], samples[second]),
             test,
             None if test is None else next(adjusted),
         )
@@ -270,6 +273,9 @@ def mean_interval(
 ) -> Interval | None:
     """Where the mean of all possible runs lies: the bias-corrected and accelerated (BCa) bootstrap.
 
+    It is too narrow where runs are few: of normal scores it holds the mean 72 times in 100 with three, 84 with five and
+    89 with ten.
+
     Args:
         scores: those of some runs.
         generator: of the resamples.
@@ -280,7 +286,9 @@ def mean_interval(
         None where there are fewer than two scores.
     """
     found = feasible(scores)
-    _check(confidence, num_resamples)
+    _check(confidence)
+    if num_resamples < 100:
+        raise TuningError(f"num_resamples must be at least 100, got {num_resamples!r}")
     if len(found) < 2:
         return None
     if np.ptp(found) == 0:
@@ -291,33 +299,30 @@ def mean_interval(
     return Interval(float(low), float(high), confidence)
 
 
-def difference_interval(
-    first: Scores,
-    second: Scores,
-    *,
-    generator: np.random.Generator,
-    confidence: float = CONFIDENCE,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Interval | None:
-    """Where the difference of two means lies: the percentile bootstrap of two samples.
+def difference_interval(first: Scores, second: Scores, *, confidence: float = CONFIDENCE) -> Interval | None:
+    """Where the difference of two means lies: Welch's interval, which leaves out 0 where the p of `welch` is small.
 
     Returns:
         None where a sample has fewer than two scores.
+
+    >>> difference_interval([1.0, 2.0, 3.0], [2.0, 4.0, 9.0])
+    Interval(low=-11.2..., high=5.2..., confidence=0.95)
     """
-    a, b = feasible(first), feasible(second)
-    _check(confidence, num_resamples)
-    if min(len(a), len(b)) < 2:
+    from scipy.special import stdtrit
+
+    _check(confidence)
+    test = welch(first, second)
+    if test is None:
         return None
-    means = _resampled_means(a, num_resamples, generator) - _resampled_means(b, num_resamples, generator)
-    low, high = np.quantile(means, _shares(confidence))
-    return Interval(float(low), float(high), confidence)
+    a, b = feasible(first), feasible(second)
+    reach = float(stdtrit(test.degrees_of_freedom, (1 + confidence) / 2)) * math.sqrt(sum(_squared_errors(a, b)))
+    difference = _mean(a) - _mean(b)
+    return Interval(difference - reach, difference + reach, confidence)
 
 
-def _check(confidence: float, num_resamples: int) -> None:
+def _check(confidence: float) -> None:
     if not 0 < confidence < 1:
         raise TuningError(f"confidence is between 0 and 1, got {confidence!r}")
-    if num_resamples < 100:
-        raise TuningError(f"num_resamples must be at least 100, got {num_resamples!r}")
 
 
 def _shares(confidence: float) -> np.ndarray:

@@ -40,6 +40,7 @@ class AbstractMusic(AbstractDataTask):
     """
 
     batch_size: ClassVar[int] = 16
+    may_read_ahead: ClassVar[bool] = False  # the next input is the answer
 
     length: int = 200
     data: str
@@ -204,7 +205,7 @@ def pieces(rolls: PianoRolls, length: int | None) -> Tensors:
 def _batch(notes: Tensor, starts: Tensor, lengths: Tensor, num_steps: int) -> Batch:
     """Sequences from the rows before them: the row of a step goes in, the next one is wanted.
 
-    Weights of 0 behind the end are enough: what a network says before does not depend on it.
+    Weights of 0 behind the end are enough: what a network says before does not depend on it, since none reads ahead.
     """
     steps = torch.arange(num_steps, device=notes.device)
     rows = (starts[:, None] + steps).clamp(max=len(notes) - 2)  # [B, T]

@@ -43,6 +43,7 @@ class Sentiment(AbstractDataTask):
     name: ClassVar[str] = "sst"
     batch_size: ClassVar[int] = 50
     encoding: ClassVar[Encoding] = "tokens"
+    may_read_ahead: ClassVar[bool] = False  # behind the last word lies padding, more of it behind shorter sentences
 
     phrases: bool = False
     length: int = 56

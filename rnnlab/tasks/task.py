@@ -165,6 +165,8 @@ class AbstractTask(ABC):
         batch_size: how many sequences a training batch has where nobody says otherwise.
         feed: whether batches are independent `samples` or one `stream` that carries state over.
         only_last: whether loss and scores look at the outputs of the last step alone, [..., B, T, M] with any T.
+        may_read_ahead: whether networks may see later steps (edges of negative delay). Not where a later input holds
+            what is wanted now, nor where such networks would read padding behind an end.
     """
 
     name: ClassVar[str]
@@ -172,6 +174,7 @@ class AbstractTask(ABC):
     encoding: ClassVar[Encoding] = "values"
     feed: ClassVar[Feed] = "samples"
     only_last: ClassVar[bool] = False
+    may_read_ahead: ClassVar[bool] = True
 
     @property
     @abstractmethod

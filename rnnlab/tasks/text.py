@@ -30,6 +30,7 @@ class AbstractTextTask(AbstractDataTask):
 
     encoding: ClassVar[Encoding] = "tokens"
     feed: ClassVar[Feed] = "stream"
+    may_read_ahead: ClassVar[bool] = False  # the next input is the answer
 
     length: int
 

@@ -10,6 +10,7 @@ from rnnlab.engine.memory import training_memory
 from rnnlab.engine.model import Model
 from rnnlab.engine.state import State
 from rnnlab.tasks.task import AbstractTask, Split, Tally, one_each
+from rnnlab.training.fitting import check_direction
 
 MOST_SEQUENCES = 1024  # at once; enough to keep a GPU busy with a single network
 SHARE_OF_MEMORY = 0.05
@@ -27,6 +28,7 @@ def evaluate(
         batch_size: how many sequences a training batch has; of a stream, how many texts run side by side.
         num_sequences: how many must be looked at before it may stop; left out, all.
     """
+    check_direction(model.architecture, task)
     device = next(iter(model.arrays.values())).device
     tally, carried = Tally.empty(), None
     at_once = sequences_at_once(model, task, batch_size)

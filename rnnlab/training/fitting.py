@@ -26,6 +26,17 @@ def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[
         )
     _check_seeds(task, {member.batch_seed for member in members})
     _check_widths(architecture, task)
+    check_direction(architecture, task)
+
+
+def check_direction(architecture: Architecture, task: AbstractTask) -> None:
+    """Refuse a network that would read the answers of a task, or its padding."""
+    ahead = next((edge for edge in architecture.edges if edge.delay < 0), None)
+    if ahead is not None and not task.may_read_ahead:
+        raise TrainingError(
+            f"{task} is not for networks that read ahead: later inputs hold its answers, or padding; the edge "
+            f"{ahead.source[0]} -> {ahead.target[0]} has delay {ahead.delay}, leave out edges of negative delay"
+        )
 
 
 def _check_seeds(task: AbstractTask, seeds: set[int | None]) -> None:

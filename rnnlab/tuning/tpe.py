@@ -9,9 +9,10 @@ import numpy as np
 
 from rnnlab.errors import TuningError
 from rnnlab.tuning.announcements import no_announcements
-from rnnlab.tuning.dimensions import AbstractDimension, Category, Float, Integer, Value
+from rnnlab.tuning.dimensions import AbstractDimension, Category, Integer, Value
 from rnnlab.tuning.distinct import key, random_points
 from rnnlab.tuning.observations import Observation
+from rnnlab.tuning.optuna_positions import distribution, parameter
 from rnnlab.tuning.samplers import AbstractSampler, check_request
 from rnnlab.tuning.space import Point, SearchSpace
 
@@ -79,8 +80,8 @@ def _trials(space: SearchSpace, observations: Sequence[Observation]) -> "list[op
         create_trial(
             state=states.get(each.state, TrialState.COMPLETE),
             value=values.get(each.state, each.value),
-            params={name: _inner(dimensions[name], value) for name, value in each.point.items()},
-            distributions={name: _distribution(dimensions[name]) for name in each.point},
+            params={name: parameter(dimensions[name], value) for name, value in each.point.items()},
+            distributions={name: distribution(dimensions[name]) for name in each.point},
         )
         for each in observations
     ]
@@ -104,16 +105,3 @@ def _suggested(trial: "optuna.Trial", dimension: AbstractDimension) -> Value:
             return chosen
         case _:
             return dimension.at(trial.suggest_float(dimension.name, 0.0, 1.0))
-
-
-def _distribution(dimension: AbstractDimension) -> Any:
-    """Numbers as positions from 0 to 1, because Optuna has no logit scale."""
-    from optuna.distributions import FloatDistribution
-
-    return FloatDistribution(0.0, 1.0) if isinstance(dimension, Float) else dimension.distribution()
-
-
-def _inner(dimension: AbstractDimension, value: Value) -> Any:
-    if not isinstance(dimension, Float):
-        return value
-    return min(max(dimension.position(value), 0.0), 1.0)

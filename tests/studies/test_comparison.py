@@ -51,7 +51,7 @@ def test_contenders_have_measures_sizes_and_scores_of_their_runs(demo: Compariso
 def test_ranks_and_tests_follow_from_the_scores(demo: Comparison) -> None:
     assert [each.name for each in demo.ranked] == ["td", "lstm", "st", "sh"]
     samples = {each.name: each.scores for each in demo.contenders}
-    expected = pairwise_tests(samples, generator=np.random.default_rng(9))
+    expected = pairwise_tests(samples)
     assert [test.welch for test in demo.tests] == [test.welch for test in expected]
     assert [test.adjusted_p for test in demo.tests] == [test.adjusted_p for test in expected]
     assert len(demo.tests) == 6
@@ -164,7 +164,7 @@ def around(mean: float, spread: float = 0.01, num: int = 10) -> list[float | Non
 
 
 def verdict(scores: dict[str, list[float | None]], score: Score = LOW, sample: str = "seeds") -> Verdict:
-    tests = pairwise_tests(scores, generator=np.random.default_rng(0))
+    tests = pairwise_tests(scores)
     return judge(score, {name: summary(values) for name, values in scores.items()}, tests, 0.05, sample)
 
 
@@ -307,7 +307,7 @@ def test_learned_means_clearly_better_than_chance() -> None:
 def test_verdict_needs_significance_after_correction() -> None:
     """p of 0.02 among ten pairs is none."""
     scores = {name: around(0.5, 0.2) for name in "abcd"} | {"e": around(0.36, 0.2)}
-    tests = pairwise_tests(scores, generator=np.random.default_rng(0))
+    tests = pairwise_tests(scores)
     assert min(test.welch.p for test in tests) < 0.05 < min(test.adjusted_p for test in tests)
     assert verdict(scores).winner is None
 

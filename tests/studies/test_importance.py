@@ -4,10 +4,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from rnnlab.studies.expansion import expand
 from rnnlab.studies.importance import FEWEST, importances
 from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.space import Float, SearchSpace
 from rnnlab.tuning.trials import Trial
 from tests.report.made_records import spec, trial
 
@@ -38,6 +40,20 @@ def test_conditional_hyperparameters_take_part() -> None:
     found = importances(of, trials(of, 80, lambda point: abs(point.get("momentum", 0.0) - 0.95) + 0.01))
     assert found[0].name in ("momentum", "optimiser")
     assert {each.name for each in found[:3]} >= {"momentum"}
+
+
+@pytest.mark.parametrize("optimum", [0.5, 0.8])
+def test_numbers_that_matter_alike_have_equal_shares_whatever_their_scales(optimum: float) -> None:
+    """Near 1, all of a logit scale is one place to a linear one."""
+    momentum = Float("momentum", 0.731, 0.9991, "logit")
+    space = SearchSpace([Float("learning_rate", 1e-4, 1e-1, "log"), momentum])
+    of = replace(arm(), space=space)
+
+    def value(point) -> float:
+        return sum((each.position(point[each.name]) - optimum) ** 2 for each in space)
+
+    found = importances(of, trials(of, 400, value))
+    assert {each.name: each.share for each in found}["momentum"] == pytest.approx(0.5, abs=0.1)
 
 
 def test_higher_scores_are_the_best_where_higher_is_better() -> None:

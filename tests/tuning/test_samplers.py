@@ -109,6 +109,27 @@ def test_random_draws_follow_the_scales() -> None:
     assert np.mean([point["optimiser"] == "sgd" for point in points]) == pytest.approx(1 / 3, abs=0.04)
 
 
+def draws(space: SearchSpace, count: int, num_batches: int) -> list[Point]:
+    """The points of batches that know nothing of each other."""
+    batches = (sampler("random").suggest(space, [], count, generator=generator(seed)) for seed in range(num_batches))
+    return [point for points in batches for point in points]
+
+
+def test_random_draws_follow_the_scales_where_a_space_has_few_points() -> None:
+    space = SearchSpace([Integer("num_steps", 10, 4000, "log")])
+    found = np.log10([float(point["num_steps"]) for point in draws(space, 20, 50)])
+    low, high = np.log10([9.5, 4000.5])
+    assert np.mean(found < (low + high) / 2) == pytest.approx(0.5, abs=0.05)  # 5 of 100 numbers lie below
+
+
+def test_random_draws_leave_a_choice_as_likely_whatever_depends_on_it() -> None:
+    space = SearchSpace(
+        [Category("optimiser", ("sgd", "adam")), Integer("depth", 1, 50, when={"optimiser": ("adam",)})]
+    )
+    found = draws(space, 1, 400)
+    assert np.mean([point["optimiser"] == "sgd" for point in found]) == pytest.approx(0.5, abs=0.08)  # 1 of 51 points
+
+
 def test_the_middle_of_the_space_comes_first() -> None:
     (point, *_) = sampler("gp").suggest(MIXED, [], 5, generator=generator())
     assert point["learning_rate"] == pytest.approx(10**-2.5)
