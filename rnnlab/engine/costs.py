@@ -82,6 +82,9 @@ def costs(whole: Plan, *, batch: int = 32, steps: int = 100, population: int = 1
     >>> found.num_slots, found.parameters["recurrent"]
     (2000, 24576)
     """
+    if not isinstance(whole, Plan):
+        hint = ": plan(architecture) makes one" if isinstance(whole, Architecture) else ""
+        raise ModelError(f"costs takes a plan, got {whole!r}"[:300] + hint)
     for name, value in {"batch": batch, "steps": steps, "population": population}.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ModelError(f"{name} must be an integer of at least 1, got {value!r}")

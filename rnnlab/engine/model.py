@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.cells import NONLINEARITIES
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
@@ -75,7 +75,7 @@ class Model(nn.Module):
             raise ModelError(f"path is one of {', '.join(PATHS)}, got {path!r}")
         if precision not in PRECISIONS:
             raise ModelError(f"precision is one of {', '.join(PRECISIONS)}, got {precision!r}")
-        self.architecture = architecture
+        self.architecture = checked_architecture(architecture, "Model", ModelError)
         self.population = population
         self.path = path
         self.precision = precision

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.explanation import plan_lines, plan_to_json
 from rnnlab.engine.groups import ORDERS, Order, groups
@@ -176,7 +176,7 @@ def plan(architecture: Architecture, *, order: Order = "by component") -> Plan:
     """
     if order not in ORDERS:
         raise ArchitectureError(f"order is one of {', '.join(ORDERS)}, got {order!r}")
-    _check_outputs(architecture)
+    _check_outputs(checked_architecture(architecture, "plan"))
     graph = architecture.graph
     return Plan(architecture, tuple(_component(graph, nodes) for nodes in groups(graph, order)), order)
 

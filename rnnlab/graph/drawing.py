@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rnnlab.errors import GraphError
-from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.cyclic import CyclicGraph, checked_graph
 from rnnlab.graph.elements import Edge, checked_integer
 from rnnlab.graph.geometry import Bezier, Outline, Point
 from rnnlab.graph.highlights import Role
@@ -123,6 +123,7 @@ def draw(graph: CyclicGraph, *, unfold: int | None = None, highlight: bool = Tru
     # imported here because it builds on `Drawing`
     from rnnlab.graph.composition import compose_folded, compose_unfolded
 
+    checked_graph(graph, "draw")
     if unfold is not None and checked_integer(unfold, "unfold") < 1:
         raise GraphError(f"an unfolded drawing needs at least 1 time step, got {unfold}")
     _check_size(graph, graph.period if unfold is None else unfold)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.errors import TuningError
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters
@@ -126,6 +126,7 @@ def tune(
     >>> [trial.state for trial in tuning.trials], tuning.best.value < 1.2
     (['complete', 'complete', 'complete', 'complete'], True)
     """
+    _check_objects(architecture, task, space, hyperparameters)
     base = hyperparameters or Hyperparameters()
     if isinstance(space, SearchSpace):
         tuned = space
@@ -182,6 +183,21 @@ def _tuning(store: Store, name: str, arm: Arm) -> Tuning:
     trials = Trials(store, name, arm).all()
     is_complete = sum(trial.has_ended for trial in trials) >= arm.num_trials
     return Tuning(name=name, store=store.place, arm=arm, trials=trials, is_complete=is_complete)
+
+
+def _check_objects(architecture: Any, task: Any, space: Any, hyperparameters: Any) -> None:
+    """Refuse names and tables in place of what they stand for, with the way to it."""
+    checked_architecture(architecture, "tune", TuningError)
+    if isinstance(task, str):
+        raise TuningError(f"tune takes an object for its task: task({task!r}, ...) makes one")
+    if not isinstance(task, AbstractTask):
+        raise TuningError(f"tune takes a task, got {task!r}"[:300])
+    if not isinstance(space, SearchSpace | NamedSpace | str | None):
+        hint = ": SearchSpace.from_json(table) makes one" if isinstance(space, Mapping) else ""
+        raise TuningError(f"tune takes a SearchSpace or the name of one, got {space!r}"[:300] + hint)
+    if not isinstance(hyperparameters, Hyperparameters | None):
+        hint = ": Hyperparameters(**table) makes them" if isinstance(hyperparameters, Mapping) else ""
+        raise TuningError(f"tune takes Hyperparameters, got {hyperparameters!r}"[:300] + hint)
 
 
 def _num_trials(space: SearchSpace, sampler: str, options: Mapping[str, Any]) -> int:
