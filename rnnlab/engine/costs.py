@@ -15,7 +15,7 @@ GROUPS: tuple[str, ...] = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Costs:
     """A plan with its figures for P members, B sequences and T steps; prints as text.
 
@@ -34,6 +34,10 @@ class Costs:
     num_slots: int
     parameters: dict[str, int]
     memory: Memory
+
+    def __repr__(self) -> str:
+        numbers = f"{self.num_slots} slots, {sum(self.parameters.values())} parameters, {show_bytes(self.memory.total)}"
+        return f"<Costs: {numbers} for P = {self.population}, B = {self.batch}, T = {self.steps}>"
 
     def __str__(self) -> str:
         is_population = self.population > 1

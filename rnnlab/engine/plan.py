@@ -50,7 +50,7 @@ class Component:
         return (self.schedule.numerators[number] + steps * per_step.numerator) // per_step.denominator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """How an architecture runs; prints as text.
 
@@ -146,6 +146,10 @@ class Plan:
         if self.order == "wavefront":
             return f"few slots, {self.slots_formula}; by component takes {other.slots_formula}, with more hoisted"
         return f"as much as can be is hoisted, which suits a CPU; a wavefront would take {other.slots_formula} slots"
+
+    def __repr__(self) -> str:
+        slots = f"T steps in {self.slots_formula} slots" if self.recurrent else "nothing recurrent"
+        return f"<Plan: {self.order}, {slots}, of {self.architecture!r}>"
 
     def __str__(self) -> str:
         return "\n".join(plan_lines(self))

@@ -90,7 +90,8 @@ class Drawing:
             raise GraphError(f"a drawing is saved as .svg, .png or .pdf, got {path.name!r}")
 
     def __repr__(self) -> str:
-        return f"<Drawing: {self.title}, {len(self.nodes)} nodes, {len(self.edges)} edges>"
+        title = self.title.removesuffix(f" with {len(self.nodes)} nodes")  # which says so where nobody gave one
+        return f"<Drawing: {title}, {len(self.nodes)} nodes, {len(self.edges)} edges>"
 
 
 def _check_size(graph: CyclicGraph, num_columns: int) -> None:

@@ -28,7 +28,7 @@ from rnnlab.tuning.worker import Work, work
 USUAL_TRIALS = 100
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Tuning:
     """What came of tuning.
 
@@ -55,6 +55,11 @@ class Tuning:
     def rows(self) -> list[dict[str, Any]]:
         """The trials as rows of a table."""
         return [trial.row() for trial in self.trials]
+
+    def __repr__(self) -> str:
+        ended = sum(trial.has_ended for trial in self.trials)
+        best = "" if self.best is None else f", best {self.arm.score.name} {_shown(self.best.value)}"
+        return f"<Tuning: {self.name}, {ended} of {self.arm.num_trials} trials{best}>"
 
     def __str__(self) -> str:
         states = [trial.state for trial in self.trials]
