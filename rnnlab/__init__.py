@@ -73,6 +73,7 @@ from rnnlab.graph import (
     unfold,
 )
 from rnnlab.tasks.registry import TASKS, TaskEntry, task
+from rnnlab.version import VERSION
 
 if TYPE_CHECKING:
     from rnnlab.comparing import compare
@@ -104,6 +105,8 @@ if TYPE_CHECKING:
     from rnnlab.tuning.space import SearchSpace, load_space
     from rnnlab.tuning.trials import Trial
     from rnnlab.tuning.tune import Tuning, tune
+
+__version__ = VERSION
 
 # loaded when first asked for: torch takes seconds, and the theory does without it
 _ON_DEMAND = {
@@ -285,4 +288,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _ON_DEMAND:
         raise AttributeError(f"module 'rnnlab' has no attribute {name!r}")
-    return getattr(importlib.import_module(_ON_DEMAND[name]), name)
+    value = getattr(importlib.import_module(_ON_DEMAND[name]), name)
+    globals()[name] = value  # found without this function from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_DEMAND})

@@ -17,7 +17,9 @@ from typing import Any, Unpack
 
 import torch
 
+from rnnlab.architecture.architecture import Architecture
 from rnnlab.errors import TuningError
+from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.report.report import Report, make_report, report_path
 from rnnlab.studies.budget import FIRST_ROUND, run_within, seconds_from_words
 from rnnlab.studies.expansion import expand
@@ -28,6 +30,7 @@ from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.writable import check_writable
 from rnnlab.tuning.arms import Arm, require_data
 from rnnlab.tuning.populations import population_size
+from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.store import DEFAULT
 
 SEEDS = 10
@@ -62,7 +65,7 @@ def compare(
     budget: str | float | None = None,
     seeds: int = SEEDS,
     steps: int | None = None,
-    space: str | Mapping[str, Any] | None = None,
+    space: str | Mapping[str, Any] | SearchSpace | None = None,
     sampler: str = "gp",
     hyperparameters: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -86,8 +89,8 @@ def compare(
             same share of it.
         seeds: how often the best setting of each is trained again.
         steps: of each training run; those of STEPS for the task where left out.
-        space: what is tuned: the name of a paper's space, or a table as in a specification; left out, Collins et al.'s
-            for each architecture's cells.
+        space: what is tuned: the name of a paper's space, a `SearchSpace`, or a table as in a specification; by
+            default Collins et al.'s for each architecture's cells.
         sampler: what suggests settings.
         hyperparameters: by name, those that are not tuned; they leave the space.
         seed: of everything random.
@@ -114,8 +117,10 @@ def compare(
     if trials is not None and budget is not None:
         raise TuningError("give trials, or a budget of time; got both")
     seconds = _seconds(budget)
-    contest = _contest(architectures, task, parameters, steps, dict(hyperparameters or {}))
-    contest |= {"sampler": sampler, "seed": seed, "precision": precision} | ({} if space is None else {"space": space})
+    contest = _contest(architectures, task, parameters, steps, _given(hyperparameters))
+    contest |= {"sampler": sampler, "seed": seed, "precision": precision}
+    if space is not None:
+        contest["space"] = space.to_json() if isinstance(space, SearchSpace) else space
     contest = _without_given(contest)
     limit = {"trials": TRIALS if trials is None else trials} if seconds is None else {"seconds": seconds}
     chosen = name or _name(contest | limit)
@@ -172,9 +177,26 @@ def _contest(
     return {"task": table, "architectures": names, "parameters": parameters, "hyperparameters": shared}
 
 
+def _given(hyperparameters: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Those that are not tuned, by name: an object of all of them would not say which those are."""
+    if hyperparameters is not None and not isinstance(hyperparameters, Mapping):
+        raise TuningError(
+            "hyperparameters are a table of those that are not tuned, such as {'learning_rate': 0.01}, "
+            f"got {hyperparameters!r}"[:300]
+        )
+    return dict(hyperparameters or {})
+
+
+_SAVED_BY = {CyclicGraph: "save_graph(graph, 'mine.json')", Architecture: "save_architecture(network, 'mine.json')"}
+
+
 def _different(architectures: Sequence[str]) -> list[str]:
     """Two names or more, all different."""
-    names = [architectures] if isinstance(architectures, str) else list(architectures)
+    names = [architectures] if isinstance(architectures, str | CyclicGraph | Architecture) else list(architectures)
+    for each in names:
+        if not isinstance(each, str):  # a study is a specification, which names what it compares
+            hint = f": {_SAVED_BY[type(each)]} and give 'mine.json'" if type(each) in _SAVED_BY else ""
+            raise TuningError(f"an architecture is a name or a JSON file, got {each!r}"[:300] + hint)
     if len(names) < 2:
         alone = f": {names[0]} alone has nothing to be compared with" if names else ""
         raise TuningError(f"a comparison needs two architectures or more{alone}; `rnnlab list` shows them")

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import rnnlab
+from rnnlab.version import VERSION
+
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("version", "errors", "graph", "architecture", "engine", "tasks", "training", "tuning", "studies", "report"),
@@ -51,3 +54,23 @@ def test_breaches_are_seen() -> None:
 def test_slow_packages_are_not_loaded_at_the_start() -> None:
     code = "import sys, rnnlab.cli; print(*sorted({'torch', 'scipy', 'networkx', 'matplotlib'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
+
+
+def printed(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_names_loaded_on_demand_are_listed_and_loaded_once() -> None:
+    assert set(rnnlab.__all__) | {"__version__"} <= set(dir(rnnlab))
+    code = "import sys, rnnlab; print('train' in dir(rnnlab), 'train' in vars(rnnlab), 'torch' in sys.modules)"
+    assert printed(code) == "True False False"
+    assert printed("import rnnlab; rnnlab.train; print('train' in vars(rnnlab))") == "True"
+
+
+def test_version_is_the_one_of_the_package() -> None:
+    assert rnnlab.__version__ == VERSION
+
+
+def test_measuring_does_without_torch() -> None:
+    code = "import sys, rnnlab.cli; rnnlab.cli.main(['measure', 'td']); print('torch' in sys.modules)"
+    assert printed(code).splitlines()[-1] == "False"

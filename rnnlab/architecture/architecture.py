@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rnnlab.architecture.cells import Cell, named_cell
 from rnnlab.architecture.specs import EdgeSpec, NodeSpec
-from rnnlab.errors import ArchitectureError
+from rnnlab.errors import ArchitectureError, RnnlabError
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import NodeKey, show_key
 
@@ -335,3 +335,18 @@ def _keep(found: dict[str, ParameterSpec], spec: ParameterSpec) -> None:
 def _show(spec: ParameterSpec) -> str:
     gates = ", ".join(gate for gate in spec.blocks if gate)
     return f"{spec.category} {list(spec.shape)}" + (f" for gates {gates}" if gates else "")
+
+
+def checked_architecture(given: Architecture, what: str, error: type[RnnlabError] = ArchitectureError) -> Architecture:
+    """The architecture itself; a name or a graph in its place is refused with the way to the architecture.
+
+    >>> checked_architecture("lstm", "plan")
+    Traceback (most recent call last):
+    rnnlab.errors.ArchitectureError: plan takes an object for its architecture: architecture('lstm', ...) makes one
+    """
+    if isinstance(given, Architecture):
+        return given
+    if isinstance(given, str):
+        raise error(f"{what} takes an object for its architecture: architecture({given!r}, ...) makes one")
+    hint = ": architecture(graph, 'lstm', ...) gives it cells and widths" if isinstance(given, CyclicGraph) else ""
+    raise error(f"{what} takes an architecture, got {given!r}"[:300] + hint)

@@ -22,7 +22,7 @@ from rnnlab.errors import ArchitectureError
 NONLINEARITIES = ("tanh", "relu")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cell:
     """How a node turns incoming products and old state into new state.
 
@@ -88,6 +88,10 @@ class Cell:
             raise ArchitectureError(
                 f"cell {self.name!r}: update returns {list(found)}, its state is {list(self.state)}"
             )
+
+    def __repr__(self) -> str:
+        gates = (*self.gates, *(f"{gate} for each edge" for gate in self.edge_gates))
+        return f"<Cell: {self.name}, gates {', '.join(gates)}, state {', '.join(self.state)}>"
 
     def _check_gate_names(self) -> None:
         """Columns of matrices have the names of gates, and `gate_names` numbers those of edges: none may come twice."""

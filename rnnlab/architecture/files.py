@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.catalogue import BuildOptions, architecture, split_name
 from rnnlab.architecture.cells import named_cell
 from rnnlab.architecture.specs import EdgeSpec, NodeSpec
@@ -87,7 +87,7 @@ def load_architecture(path: str | Path) -> Architecture:
 
 def save_architecture(architecture: Architecture, path: str | Path) -> None:
     """Write the architecture to a JSON file, one node and one edge a line."""
-    write_json(architecture_to_json(architecture), path)
+    write_json(architecture_to_json(checked_architecture(architecture, "save_architecture")), path)
 
 
 def architecture_to_json(architecture: Architecture) -> dict[str, Any]:

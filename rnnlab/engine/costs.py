@@ -15,7 +15,7 @@ GROUPS: tuple[str, ...] = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Costs:
     """A plan with its figures for P members, B sequences and T steps; prints as text.
 
@@ -34,6 +34,10 @@ class Costs:
     num_slots: int
     parameters: dict[str, int]
     memory: Memory
+
+    def __repr__(self) -> str:
+        numbers = f"{self.num_slots} slots, {sum(self.parameters.values())} parameters, {show_bytes(self.memory.total)}"
+        return f"<Costs: {numbers} for P = {self.population}, B = {self.batch}, T = {self.steps}>"
 
     def __str__(self) -> str:
         is_population = self.population > 1
@@ -82,6 +86,9 @@ def costs(whole: Plan, *, batch: int = 32, steps: int = 100, population: int = 1
     >>> found.num_slots, found.parameters["recurrent"]
     (2000, 24576)
     """
+    if not isinstance(whole, Plan):
+        hint = ": plan(architecture) makes one" if isinstance(whole, Architecture) else ""
+        raise ModelError(f"costs takes a plan, got {whole!r}"[:300] + hint)
     for name, value in {"batch": batch, "steps": steps, "population": population}.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ModelError(f"{name} must be an integer of at least 1, got {value!r}")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.cells import NONLINEARITIES
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
@@ -45,7 +45,7 @@ class Model(nn.Module):
 
     Args:
         architecture: what to build.
-        generator: where the initial numbers are drawn from.
+        seed, generator: what the initial numbers are drawn with, one of the two.
         population: how many members; left out, one model without the population axis.
         initialisation: how the numbers start, for all or one for each member.
         nonlinearity: `tanh` or `relu` for each member, in place of what the cells say.
@@ -61,7 +61,8 @@ class Model(nn.Module):
         self,
         architecture: Architecture,
         *,
-        generator: torch.Generator,
+        seed: int | None = None,
+        generator: torch.Generator | None = None,
         population: int | None = None,
         initialisation: Initialisation | Sequence[Initialisation] | None = None,
         nonlinearity: str | Sequence[str] | None = None,
@@ -75,7 +76,7 @@ class Model(nn.Module):
             raise ModelError(f"path is one of {', '.join(PATHS)}, got {path!r}")
         if precision not in PRECISIONS:
             raise ModelError(f"precision is one of {', '.join(PRECISIONS)}, got {precision!r}")
-        self.architecture = architecture
+        self.architecture = checked_architecture(architecture, "Model", ModelError)
         self.population = population
         self.path = path
         self.precision = precision
@@ -88,7 +89,7 @@ class Model(nn.Module):
         _plan(architecture)  # refuses an output that is absent at a phase
         members = _per_member(initialisation or Initialisation(), population or 1, "initialisation")
         assert members is not None
-        arrays = initial_arrays(architecture, members, generator)
+        arrays = initial_arrays(architecture, members, _generator(seed, generator))
         self.arrays = nn.ParameterDict({_key(name): nn.Parameter(value.float()) for name, value in arrays.items()})
 
     @property
@@ -434,6 +435,19 @@ def _has_nan(x: Tensor) -> bool:
 def _key(name: str) -> str:
     """A parameter's name in the state dict, where a dot would part a path."""
     return name.replace(".", "\N{ONE DOT LEADER}")
+
+
+def _generator(seed: int | None, generator: torch.Generator | None) -> torch.Generator:
+    """What a model is drawn with: never torch's hidden generator, so that nothing else decides how it starts."""
+    if seed is None and generator is None:
+        raise ModelError("a model draws its initial values from somewhere: give seed=0, or generator=torch.Generator()")
+    if generator is not None:
+        if seed is not None:
+            raise ModelError("give a seed or a generator, got both")
+        return generator
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ModelError(f"seed is a whole number, got {seed!r}")
+    return torch.Generator().manual_seed(seed)
 
 
 def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.explanation import plan_lines, plan_to_json
 from rnnlab.engine.groups import ORDERS, Order, groups
@@ -50,7 +50,7 @@ class Component:
         return (self.schedule.numerators[number] + steps * per_step.numerator) // per_step.denominator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """How an architecture runs; prints as text.
 
@@ -147,6 +147,10 @@ class Plan:
             return f"few slots, {self.slots_formula}; by component takes {other.slots_formula}, with more hoisted"
         return f"as much as can be is hoisted, which suits a CPU; a wavefront would take {other.slots_formula} slots"
 
+    def __repr__(self) -> str:
+        slots = f"T steps in {self.slots_formula} slots" if self.recurrent else "nothing recurrent"
+        return f"<Plan: {self.order}, {slots}, of {self.architecture!r}>"
+
     def __str__(self) -> str:
         return "\n".join(plan_lines(self))
 
@@ -176,7 +180,7 @@ def plan(architecture: Architecture, *, order: Order = "by component") -> Plan:
     """
     if order not in ORDERS:
         raise ArchitectureError(f"order is one of {', '.join(ORDERS)}, got {order!r}")
-    _check_outputs(architecture)
+    _check_outputs(checked_architecture(architecture, "plan"))
     graph = architecture.graph
     return Plan(architecture, tuple(_component(graph, nodes) for nodes in groups(graph, order)), order)
 

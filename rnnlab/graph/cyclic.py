@@ -336,6 +336,23 @@ class CyclicGraph:
         )
 
 
+def checked_graph(given: CyclicGraph, what: str) -> CyclicGraph:
+    """The graph itself; a name, a file or an architecture in its place is refused with the way to the graph.
+
+    >>> checked_graph("td", "draw")
+    Traceback (most recent call last):
+    rnnlab.errors.GraphError: draw takes a graph: named_graph('td') makes one of the catalogue
+    """
+    if isinstance(given, CyclicGraph):
+        return given
+    if isinstance(given, str):
+        is_file = given.endswith(".json")
+        way = f"load_graph({given!r}) reads one" if is_file else f"named_graph({given!r}) makes one of the catalogue"
+        raise GraphError(f"{what} takes a graph: {way}")
+    hint = ": its .graph is one" if isinstance(getattr(given, "graph", None), CyclicGraph) else ""
+    raise GraphError(f"{what} takes a graph, got {given!r}"[:300] + hint)
+
+
 def _check_phases(names: Sequence[str], phases: IntArray, period: int) -> None:
     if period < 1:
         raise GraphError(f"period must be at least 1, got {period}")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnlab.errors import GraphError
-from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.cyclic import CyclicGraph, checked_graph
 from rnnlab.graph.elements import Edge, Node, NodeKey
 from rnnlab.graph.validation import cycle_signs
 
@@ -30,7 +30,7 @@ def directions(graph: CyclicGraph) -> Directions:
     >>> halves.backward.edges[1]
     Edge(source=('b', 0), target=('b', 0), delay=1)
     """
-    signs = cycle_signs(graph)
+    signs = cycle_signs(checked_graph(graph, "directions"))
     return Directions(
         forward=_without(graph, signs < 0) if (signs > 0).any() else None,
         backward=reversed_in_time(_without(graph, signs > 0)) if (signs < 0).any() else None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rnnlab.errors import GraphError
-from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.cyclic import CyclicGraph, checked_graph
 from rnnlab.graph.elements import Edge, checked_integer
 from rnnlab.graph.geometry import Bezier, Outline, Point
 from rnnlab.graph.highlights import Role
@@ -90,7 +90,8 @@ class Drawing:
             raise GraphError(f"a drawing is saved as .svg, .png or .pdf, got {path.name!r}")
 
     def __repr__(self) -> str:
-        return f"<Drawing: {self.title}, {len(self.nodes)} nodes, {len(self.edges)} edges>"
+        title = self.title.removesuffix(f" with {len(self.nodes)} nodes")  # which says so where nobody gave one
+        return f"<Drawing: {title}, {len(self.nodes)} nodes, {len(self.edges)} edges>"
 
 
 def _check_size(graph: CyclicGraph, num_columns: int) -> None:
@@ -123,6 +124,7 @@ def draw(graph: CyclicGraph, *, unfold: int | None = None, highlight: bool = Tru
     # imported here because it builds on `Drawing`
     from rnnlab.graph.composition import compose_folded, compose_unfolded
 
+    checked_graph(graph, "draw")
     if unfold is not None and checked_integer(unfold, "unfold") < 1:
         raise GraphError(f"an unfolded drawing needs at least 1 time step, got {unfold}")
     _check_size(graph, graph.period if unfold is None else unfold)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlab.errors import GraphError
-from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.cyclic import CyclicGraph, checked_graph
 
 
 def load_graph(path: str | Path) -> CyclicGraph:
@@ -23,7 +23,7 @@ def load_graph(path: str | Path) -> CyclicGraph:
 
 def save_graph(graph: CyclicGraph, path: str | Path) -> None:
     """Write the graph to a JSON file, one node and one edge a line."""
-    write_json(graph.to_json(), path)
+    write_json(checked_graph(graph, "save_graph").to_json(), path)
 
 
 def read_json(path: str | Path) -> Any:

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rnnlab.errors import GraphError
 from rnnlab.graph.cycles import farthest_cycle, longest_cycle
-from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.cyclic import CyclicGraph, checked_graph
 from rnnlab.graph.elements import KINDS, Edge
 from rnnlab.graph.schedule import Slots, schedule
 from rnnlab.graph.walks import RatioCycle, longest_walks
@@ -98,8 +97,7 @@ def measure(graph: CyclicGraph) -> Measures:
     >>> [str(m) for m in (measures.recurrent_depth, measures.feedforward_depth, measures.recurrent_skip_coefficient)]
     ['3/2', '7/2', '2']
     """
-    if isinstance(graph, str):
-        raise GraphError(f"measure takes a graph: named_graph({graph!r}) makes one of the catalogue")
+    checked_graph(graph, "measure")
     longest = longest_cycle(graph)
     path = _deepest_path(graph, longest)
     shortest = farthest_cycle(graph)
@@ -120,17 +118,17 @@ def measure(graph: CyclicGraph) -> Measures:
 
 def recurrent_depth(graph: CyclicGraph) -> Fraction:
     """d_r: how many nonlinear transformations a step adds in the long run (definition 3.1)."""
-    return longest_cycle(graph).ratio
+    return longest_cycle(checked_graph(graph, "recurrent_depth")).ratio
 
 
 def feedforward_depth(graph: CyclicGraph) -> Fraction | None:
     """d_f: how deep the way from input to output is besides (definition 3.2); None where no input reaches an output."""
-    return measure(graph).feedforward_depth
+    return measure(checked_graph(graph, "feedforward_depth")).feedforward_depth
 
 
 def recurrent_skip_coefficient(graph: CyclicGraph) -> Fraction:
     """s: how many time steps one transformation can cross in the long run (definition 3.3)."""
-    return farthest_cycle(graph).ratio
+    return farthest_cycle(checked_graph(graph, "recurrent_skip_coefficient")).ratio
 
 
 def _deepest_path(graph: CyclicGraph, longest: RatioCycle) -> list[int] | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnlab.errors import GraphError
-from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.cyclic import CyclicGraph, checked_graph
 from rnnlab.graph.walks import IntArray, longest_walks, potentials
 
 Lengths = dict[tuple[int, int], int | None]
@@ -40,7 +40,7 @@ def path_lengths(graph: CyclicGraph, starts: Iterable[int], spans: Iterable[int]
     >>> list(lengths.longest.values()), list(lengths.shortest.values())
     ([3, 5, 6, 8, 9], [0, 1, 1, 2, 2])
     """
-    if graph.direction != "forward":
+    if checked_graph(graph, "path_lengths").direction != "forward":
         raise GraphError("path lengths are bounded only where time runs forward; ask for directions(graph) first")
     spans, results = list(spans), PathLengths({}, {}, {})
     retimed = _retime(graph)

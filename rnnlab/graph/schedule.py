@@ -15,7 +15,7 @@ import numpy as np
 
 from rnnlab.errors import GraphError
 from rnnlab.graph.cycles import longest_cycle
-from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.cyclic import CyclicGraph, checked_graph
 from rnnlab.graph.elements import NodeKey, checked_integer
 from rnnlab.graph.walks import RatioCycle, longest_walks
 
@@ -88,7 +88,7 @@ def slots(graph: CyclicGraph) -> Slots:
     >>> [schedule.slot(name, 0) for name in ("x", "h1", "h2", "y")], schedule.slot("h1", 1), schedule.num_slots(10)
     ([0, 1, 2, 3], 3, 22)
     """
-    return schedule(graph, longest_cycle(graph))
+    return schedule(graph, longest_cycle(checked_graph(graph, "slots")))
 
 
 def schedule(graph: CyclicGraph, longest: RatioCycle) -> Slots:

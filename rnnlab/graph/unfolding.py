@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rnnlab.errors import GraphError
-from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.cyclic import CyclicGraph, checked_graph
 from rnnlab.graph.elements import Edge, Kind, Node
 
 Moment = tuple[str, int]
@@ -46,6 +46,7 @@ def unfold(graph: CyclicGraph, start: int, stop: int) -> UnfoldedGraph:
     >>> sorted(unfold(graph, 0, 4).edges)
     [UnfoldedEdge(source=('h', 0), target=('h', 2)), UnfoldedEdge(source=('h', 1), target=('h', 3))]
     """
+    checked_graph(graph, "unfold")
     if stop <= start:
         raise GraphError(f"an unfolding needs start < stop, got {start} and {stop}")
 
@@ -101,6 +102,7 @@ def smallest_period(graph: CyclicGraph) -> int:
     >>> smallest_period(named_graph("mongia-b")), smallest_period(named_graph("mongia-c"))
     (1, 2)
     """
+    checked_graph(graph, "smallest_period")
     # a period m repeats every name in period / m phases, so that number divides how often each name occurs
     most = math.gcd(graph.period, *Counter(graph.names).values())
     nodes, edges = frozenset(graph.nodes), frozenset(graph.edges)

@@ -19,7 +19,7 @@ from rnnlab.training.writable import check_writable
 from rnnlab.tuning.store import DEFAULT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Everything a report shows.
 
@@ -50,6 +50,12 @@ class Report:
     def is_complete(self) -> bool:
         """Whether nothing of the study is left to do."""
         return self.record.is_complete
+
+    def __repr__(self) -> str:
+        contents = f"{len(self.parts)} comparison{'' if len(self.parts) == 1 else 's'}"
+        left = "" if self.is_complete else ", unfinished"
+        written = "" if self.path is None else f", written to {self.path}"
+        return f"<Report: {self.record.name}, {contents}{left}{written}>"
 
     def __str__(self) -> str:
         if not self.is_complete:

@@ -152,7 +152,7 @@ class ArmRecord:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StudyRecord:
     """What came of a study.
 
@@ -175,6 +175,12 @@ class StudyRecord:
         """Whether all trials have ended, and the best settings were trained over all seeds."""
         wanted = 0 if self.spec is None or not self.spec.seeds else self.spec.finalists
         return all(each.is_complete and len(each.finalists) >= len(each.best_trials(wanted)) for each in self.arms)
+
+    def __repr__(self) -> str:
+        arms = f"{len(self.arms)} arm{'s' if len(self.arms) > 1 else ''}"
+        trials = sum(len(each.all_trials) for each in self.arms)
+        left = "" if self.is_complete else ", unfinished"
+        return f"<StudyRecord: {self.name}, {arms}, {trials} trials{left}>"
 
     def __str__(self) -> str:
         lines = [f"study {self.name}"]

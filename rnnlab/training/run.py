@@ -58,7 +58,7 @@ class Member:
         return self.outcome != INFEASIBLE
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Run:
     """A trained network, or population, and how it came about.
 
@@ -83,6 +83,11 @@ class Run:
     def is_complete(self) -> bool:
         """Whether every member came to its end."""
         return all(member.outcome != UNFINISHED for member in self.members)
+
+    def __repr__(self) -> str:
+        size = f"{len(self.members)} member{'s' if len(self.members) > 1 else ''}"
+        left = "" if self.is_complete else ", unfinished"
+        return f"<Run: {size} of {self.architecture} on {self.task['name']}{left}>"
 
     def __str__(self) -> str:
         lines = [f"{self.architecture} on {self.task['name']}, {self.watched} on validation and test"]

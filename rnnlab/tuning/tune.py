@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.errors import TuningError
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters
@@ -28,7 +28,7 @@ from rnnlab.tuning.worker import Work, work
 USUAL_TRIALS = 100
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Tuning:
     """What came of tuning.
 
@@ -55,6 +55,11 @@ class Tuning:
     def rows(self) -> list[dict[str, Any]]:
         """The trials as rows of a table."""
         return [trial.row() for trial in self.trials]
+
+    def __repr__(self) -> str:
+        ended = sum(trial.has_ended for trial in self.trials)
+        best = "" if self.best is None else f", best {self.arm.score.name} {_shown(self.best.value)}"
+        return f"<Tuning: {self.name}, {ended} of {self.arm.num_trials} trials{best}>"
 
     def __str__(self) -> str:
         states = [trial.state for trial in self.trials]
@@ -126,6 +131,7 @@ def tune(
     >>> [trial.state for trial in tuning.trials], tuning.best.value < 1.2
     (['complete', 'complete', 'complete', 'complete'], True)
     """
+    _check_objects(architecture, task, space, hyperparameters)
     base = hyperparameters or Hyperparameters()
     if isinstance(space, SearchSpace):
         tuned = space
@@ -182,6 +188,21 @@ def _tuning(store: Store, name: str, arm: Arm) -> Tuning:
     trials = Trials(store, name, arm).all()
     is_complete = sum(trial.has_ended for trial in trials) >= arm.num_trials
     return Tuning(name=name, store=store.place, arm=arm, trials=trials, is_complete=is_complete)
+
+
+def _check_objects(architecture: Any, task: Any, space: Any, hyperparameters: Any) -> None:
+    """Refuse names and tables in place of what they stand for, with the way to it."""
+    checked_architecture(architecture, "tune", TuningError)
+    if isinstance(task, str):
+        raise TuningError(f"tune takes an object for its task: task({task!r}, ...) makes one")
+    if not isinstance(task, AbstractTask):
+        raise TuningError(f"tune takes a task, got {task!r}"[:300])
+    if not isinstance(space, SearchSpace | NamedSpace | str | None):
+        hint = ": SearchSpace.from_json(table) makes one" if isinstance(space, Mapping) else ""
+        raise TuningError(f"tune takes a SearchSpace or the name of one, got {space!r}"[:300] + hint)
+    if not isinstance(hyperparameters, Hyperparameters | None):
+        hint = ": Hyperparameters(**table) makes them" if isinstance(hyperparameters, Mapping) else ""
+        raise TuningError(f"tune takes Hyperparameters, got {hyperparameters!r}"[:300] + hint)
 
 
 def _num_trials(space: SearchSpace, sampler: str, options: Mapping[str, Any]) -> int:

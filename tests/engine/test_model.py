@@ -15,6 +15,15 @@ from rnnlab.errors import ModelError
 from tests.engine.comparison import parameter
 from tests.engine.models import PATHS, SIZES, gradients, make, random, seeded, two_inputs, with_initial_state
 
+
+def test_a_seed_stands_for_a_generator() -> None:
+    network = architecture("lstm", **SIZES)
+    one, same = Model(network, seed=3), Model(network, generator=torch.Generator().manual_seed(3))
+    other = Model(network, seed=4)
+    assert all(torch.equal(value, same.state_dict()[name]) for name, value in one.state_dict().items())
+    assert any(not torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
+
+
 # ------------------------------------------------------------------------------------------------------------- shapes
 
 

@@ -37,6 +37,15 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: make(path="tpu"),
         "path is one of auto, cpu, gpu, gpu-population, gpu-spread, gpu-cudnn, reference",
     ),
+    "neither seed nor generator": (
+        lambda: Model(architecture("gru", **SIZES)),
+        r"^a model draws its initial values from somewhere: give seed=0, or generator=torch.Generator\(\)$",
+    ),
+    "seed and generator": (
+        lambda: Model(architecture("gru", **SIZES), seed=0, generator=torch.Generator()),
+        "give a seed or a generator, got both",
+    ),
+    "a seed that is no number": (lambda: Model(architecture("gru", **SIZES), seed=True), "a whole number, got True"),
     "no members": (lambda: make(population=0), "at least 1 member"),
     "too few nonlinearities": (
         lambda: make(population=3, nonlinearity=("tanh", "relu")),

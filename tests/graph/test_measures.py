@@ -281,8 +281,3 @@ def test_measures_print_their_proofs() -> None:
     assert "d_r = 3/2" in text
     assert "path 1@0 -[0]-> 2@0 -[0]-> 3@0 -[1]-> 6@1 -[0]-> 7@1 -[0]-> 8@1" in text
     assert "T steps run in ⌊(3/2)·T + 3⌋ sequential slots" in text
-
-
-def test_a_name_is_no_graph() -> None:
-    with pytest.raises(GraphError, match=r"measure takes a graph: named_graph\('td'\) makes one"):
-        measure("td")  # pyright: ignore[reportArgumentType]

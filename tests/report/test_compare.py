@@ -2,13 +2,27 @@
 
 import errno
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rnnlab import RnnlabError, compare, load_record, named_graph, save_graph, task
+from rnnlab import (
+    Category,
+    Float,
+    Hyperparameters,
+    RnnlabError,
+    SearchSpace,
+    TuningError,
+    architecture,
+    compare,
+    load_record,
+    named_graph,
+    save_graph,
+    task,
+)
 from rnnlab.comparing import STEPS
 from rnnlab.report.report import Report
 from rnnlab.studies import budget
@@ -136,6 +150,43 @@ def test_given_hyperparameters_leave_the_space(tmp_path: Path) -> None:
     command = report.to_json()["command"]
     assert "-p learning_rate=0.01" in command
     assert command.startswith("rnnlab compare sh lstm --task adding --length 5 --num-evaluation 30 --parameters 60")
+
+
+def test_space_may_be_an_object(tmp_path: Path) -> None:
+    space = SearchSpace([Float("learning_rate", 1e-3, 1e-1, "log"), Category("optimiser", ("sgd", "adam"))])
+    report = small(tmp_path, trials=2, seeds=2, space=space)
+    assert [each.arm.space for each in report.record.arms] == [space, space]
+    assert small(tmp_path, trials=2, seeds=2, space=space.to_json()).record.name == report.record.name
+
+
+@pytest.mark.parametrize(
+    ("architectures", "changes", "message"),
+    [
+        (
+            ("sh", named_graph("td")),
+            {},
+            "an architecture is a name or a JSON file, got <CyclicGraph: 4 nodes, 6 edges, period 1>: "
+            "save_graph(graph, 'mine.json') and give 'mine.json'",
+        ),
+        (named_graph("td"), {}, "an architecture is a name or a JSON file, got <CyclicGraph: "),
+        (
+            ("sh", architecture("td", input_size=2, output_size=1, units=4)),
+            {},
+            "parameters>: save_architecture(network, 'mine.json') and give 'mine.json'",
+        ),
+        (("sh", 3), {}, "an architecture is a name or a JSON file, got 3"),
+        (
+            ("sh", "td"),
+            {"hyperparameters": Hyperparameters(learning_rate=0.01)},
+            "hyperparameters are a table of those that are not tuned, such as {'learning_rate': 0.01}, got ",
+        ),
+    ],
+)
+def test_objects_that_no_specification_can_hold_are_refused(
+    architectures: Any, changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TuningError, match=re.escape(message)):
+        small(tmp_path, architectures, **changes)
 
 
 @pytest.mark.parametrize(("optimiser", "has_momentum"), [("adam", True), ("sgd", False)])

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rnnlab import Hyperparameters, TuningError, architecture
+from rnnlab import Hyperparameters, TuningError, architecture, named_graph
 from rnnlab.tuning.dimensions import Integer
 from rnnlab.tuning.events import LotHandedBack, TrialEnded, TuningEvent
 from rnnlab.tuning.space import SearchSpace
@@ -53,6 +54,24 @@ def test_tuning_gives_its_trials_and_the_best_of_them(place: Path) -> None:
     )
     assert f"  optimiser={tuning.best.point['optimiser']}" in lines
     assert tuning.rows[3]["number"] == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"architecture": "lstm"}, "tune takes an object for its architecture: architecture('lstm', ...) makes one"),
+        ({"architecture": named_graph("td")}, "tune takes an architecture, got <CyclicGraph: "),
+        ({"task": "adding"}, "tune takes an object for its task: task('adding', ...) makes one"),
+        ({"task": 3}, "tune takes a task, got 3"),
+        ({"space": {"l2": {}}}, "tune takes a SearchSpace or the name of one, got {'l2': {}}: SearchSpace.from_json("),
+        ({"hyperparameters": {"l2": 0.1}}, "tune takes Hyperparameters, got {'l2': 0.1}: Hyperparameters(**table) "),
+    ],
+)
+def test_names_and_tables_in_place_of_objects_are_refused(values: dict[str, Any], message: str, place: Path) -> None:
+    network = architecture("gru", input_size=2, output_size=1, units=4)
+    with pytest.raises(TuningError, match=f"^{re.escape(message)}"):
+        tune(**({"architecture": network, "task": adding(), "space": small_space()} | values), store=place)
+    assert not place.exists()
 
 
 def test_best_follows_the_direction_and_leaves_out_the_infeasible() -> None:
