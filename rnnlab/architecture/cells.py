@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from rnnlab.architecture.expressions import Expression, named, nonlinearity, relu, sigmoid, tanh
+from rnnlab.architecture.expressions import Expression, in_order, named, nonlinearity, relu, sigmoid, tanh
 from rnnlab.errors import ArchitectureError
 
 NONLINEARITIES = ("tanh", "relu")
@@ -83,7 +83,9 @@ class Cell:
             raise ArchitectureError(f"cell {self.name!r}: reset reads one carry edge, edge_gates allow several")
         if self.nonlinearity not in NONLINEARITIES:
             raise ArchitectureError(f"cell {self.name!r}: nonlinearity is one of {', '.join(NONLINEARITIES)}")
-        found = tuple(self.formulas(num_carries=1).new_state)
+        formulas = self.formulas(num_carries=1)
+        self._check_reset(formulas.reset)
+        found = tuple(formulas.new_state)
         if sorted(found) != sorted(self.state):
             raise ArchitectureError(
                 f"cell {self.name!r}: update returns {list(found)}, its state is {list(self.state)}"
@@ -108,6 +110,15 @@ class Cell:
         numbered = {n for n in names for gate in self.edge_gates if n.startswith(gate) and n[len(gate) :].isdigit()}
         if clashing := sorted(repeated | numbered):
             raise ArchitectureError(f"cell {self.name!r}: each gate has a name of its own, {clashing} would come twice")
+
+    def _check_reset(self, reset: Expression | None) -> None:
+        """The gates of the second product wait for what `reset` computes, so it cannot wait for them."""
+        read = {each.name for each in in_order([reset])} if reset is not None else set()
+        if circular := [gate for gate in self.reset_gates if f"gate {gate}" in read]:
+            raise ArchitectureError(
+                f"cell {self.name!r}: reset reads {circular}, gates that wait for its own product; "
+                "it may read all gates but those in reset_gates"
+            )
 
     @property
     def needs_carry(self) -> bool:

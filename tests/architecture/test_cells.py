@@ -185,6 +185,10 @@ def test_gates_may_be_named_by_numbers_that_no_edge_takes() -> None:
             {"reset": lambda gates, carried: gates.c, "reset_gates": ("c",), "edge_gates": ("f",)},
             "cell 'bad': reset reads one carry edge, edge_gates allow several",
         ),
+        (
+            {"reset": lambda gates, carried: sigmoid(gates.c) * carried.h, "reset_gates": ("c",)},
+            r"cell 'bad': reset reads \['c'\], gates that wait for its own product",
+        ),
         ({"ports": ("y",)}, r"cell 'bad': ports names \['y'\], its state is \['h'\]"),
         ({"state": ("h", "c")}, r"cell 'bad': update returns \['h'\], its state is \['h', 'c'\]"),
         ({"nonlinearity": "sin"}, "cell 'bad': nonlinearity is one of tanh, relu"),
