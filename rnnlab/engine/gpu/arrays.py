@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.gpu.layout import high_part, padded
+from rnnlab.engine.gpu.layout import high_part, low_part, padded
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.nodes import NodeCode, Part, Product
@@ -230,7 +230,7 @@ class GpuArrays:
         if (kind, name) not in self._ready:
             found = matrix.mT.contiguous() if kind.startswith("turned") else matrix
             if kind.endswith(("high", "low")):
-                found = high_part(found if kind.endswith("high") else found - high_part(found))
+                found = (high_part if kind.endswith("high") else low_part)(found)
             self._ready[kind, name] = found
         return self._ready[kind, name]
 

@@ -6,6 +6,7 @@ import torch
 
 PRECISIONS = ("float32", "tf32", "bf16")
 SMALLEST = 16  # the least that a side of a product of matrix units may have
+LEAST_NOT_ROUNDED = float.fromhex("0x1.ffep127")  # of float32 numbers: tf32 would make it infinite
 
 
 class Arithmetic(NamedTuple):
@@ -49,8 +50,22 @@ def tile(width: int, most: int) -> int:
 
 
 def high_part(numbers: torch.Tensor) -> torch.Tensor:
-    """The part of float32 numbers that tf32 holds, rounded: what is cut off would be off in one direction."""
-    return ((numbers.view(torch.int32) + (1 << 12)) & -(1 << 13)).view(torch.float32)
+    """The part of float32 numbers that tf32 holds, rounded: what is cut off would be off in one direction.
+
+    What is NaN, which a carry would make zero, or infinite is in the low part.
+    """
+    return _rounded(numbers, numbers.new_zeros(()))
+
+
+def low_part(numbers: torch.Tensor) -> torch.Tensor:
+    """The rest, rounded too."""
+    rest = numbers - high_part(numbers)
+    return _rounded(rest, rest)
+
+
+def _rounded(numbers: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
+    near = ((numbers.view(torch.int32) + (1 << 12)) & -(1 << 13)).view(torch.float32)
+    return torch.where(numbers.abs() < LEAST_NOT_ROUNDED, near, otherwise)
 
 
 def batch_tile(members: int, batch: int, processors: int) -> int:

@@ -20,15 +20,34 @@ DEVICE void keep_columns(u32 to, int kept_stride, const char *from, i64 stride, 
 
 // ------------------------------------------------------------------------------------------------------------- products
 
-DEVICE u32 rounded(u32 x) { return (x + 4096) & ~8191u; }  // to what tf32 holds
-DEVICE u32 rest_of(u32 x) { return __float_as_uint(__uint_as_float(x) - __uint_as_float(rounded(x))); }
+// not NaN, which a carry would make zero, nor what would become infinite
+DEVICE bool can_round(u32 x) { return fabsf(__uint_as_float(x)) < 0x1.ffep127f; }
+DEVICE u32 rounded(u32 x) { return can_round(x) ? x + 4096 : x; }  // to tf32: matrix units do not read the last 13 bits
 
-DEVICE void multiply_parts(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {  // float32 numbers as pairs of tf32
+struct Parts {  // of a float32 number, each of tf32
+  u32 high, low;
+};
+// what is NaN shows in the low part
+DEVICE Parts parts(u32 x) {
+  const u32 high = (x + 4096) & ~8191u;
+  return {high, __float_as_uint(__uint_as_float(x) - __uint_as_float(high))};
+}
+// what is infinite is all in the low part too: of infinity less infinity there would be nothing left
+DEVICE Parts careful_parts(u32 x) {
+  const float high = can_round(x) ? __uint_as_float((x + 4096) & ~8191u) : 0.0f;
+  return {__float_as_uint(high), __float_as_uint(__uint_as_float(x) - high)};
+}
+
+DEVICE void multiply_parts(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   u32 high[4], low[4];
-  for (int i = 0; i < 4; ++i) high[i] = rounded(a[i]), low[i] = rest_of(a[i]);
-  multiply_tf32(sum, low, rounded(b0), rounded(b1));
-  multiply_tf32(sum, high, rest_of(b0), rest_of(b1));
-  multiply_tf32(sum, high, rounded(b0), rounded(b1));
+  for (int i = 0; i < 4; ++i) {
+    const Parts each = careful_parts(a[i]);
+    high[i] = each.high, low[i] = each.low;
+  }
+  const Parts first = parts(b0), second = parts(b1);
+  multiply_tf32(sum, low, first.high, second.high);
+  multiply_tf32(sum, high, first.low, second.low);
+  multiply_tf32(sum, high, first.high, second.high);
 }
 
 // 16 rows by 8 columns: `sum` += a times b, over 32 bytes of depth

@@ -14,18 +14,19 @@ import torch
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.formulas import EXACT_FUNCTIONS, FAST_FUNCTIONS, OTHER_FUNCTIONS
-from rnnlab.engine.gpu.layout import Arithmetic, padded, tile
+from rnnlab.engine.gpu.layout import LEAST_NOT_ROUNDED, Arithmetic, padded, tile
 from rnnlab.engine.nodes import NodeCode, Part, Product
 from rnnlab.engine.plan import Plan
 
-_HEAD = """\
+_HEAD = f"""\
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def high_part(x):
-    return ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)  # what tf32 holds, rounded
+def rounded(x, otherwise):  # to what tf32 holds, but for what is NaN, which a carry would make zero, or infinite
+    near = ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
+    return tl.where(tl.abs(x) < {LEAST_NOT_ROUNDED!r}, near, otherwise)
 """
 
 
@@ -171,7 +172,8 @@ class Writer:
         with self.columns(place.part, deep, "depth", "first_depth"):
             self.add(f"left = {self.load_factor(place, 'depth')}")
             if self.arithmetic.is_split:
-                self.add("left_high = high_part(left)", "left_low = high_part(left - left_high)")
+                # what is infinite is all in the low part: of infinity less infinity there would be nothing left
+                self.add("left_high = rounded(left, 0.0)", "rest = left - left_high", "left_low = rounded(rest, rest)")
             for total, start in sums:
                 if turned:
                     offsets = f"(depth + {start})[:, None] + (columns * {columns})[None, :]"

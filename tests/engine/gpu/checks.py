@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
-from rnnlab import Architecture
+from rnnlab import Architecture, Model, architecture
 from rnnlab.engine.gpu.resident import Shape
-from tests.engine.comparison import Case, Tolerance, Way, compare_ways, make_case
+from rnnlab.engine.state import State
+from tests.engine.comparison import Case, Tolerance, Way, compare_ways, make_case, parameter
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 BreakKernels = Callable[[str, str], list[str]]  # the fixture `break_kernels`
@@ -56,3 +57,37 @@ def kinds(case: Case, precision: str, device: str) -> tuple[str, ...]:
     num_members, num_sequences = next(iter(case.inputs.values())).shape[:2]
     found = spread_reason(program, (num_members, num_sequences), torch.device(device))
     return ("gpu-population",) if isinstance(found, str) else ("gpu-population", "gpu-spread")
+
+
+NOT_FINITE = {"NaN": 0x7FFFFFFF, "infinity": 0x7F800000}  # as a GPU writes them
+
+
+def check_not_finite(label: str, path: str, precision: str, device: str = DEVICE) -> None:
+    """Check that a number that is not finite, in the state or a matrix, does what it does on the reference path.
+
+    Infinite ones are in states only: with those of matrices kernels in CUDA C++ make NaN in float32.
+
+    Args:
+        label: of the number.
+        path: which kernels run.
+        precision: how they multiply.
+        device: where.
+    """
+    number = torch.tensor(NOT_FINITE[label], dtype=torch.int32).view(torch.float32)
+    # as many units as lie in memory: those beyond are NaN where zero meets infinity
+    network = architecture("sh:tanh", input_size=3, output_size=2, units=16)
+    x = torch.randn(3, 4, 3, generator=torch.Generator().manual_seed(1))
+    found: list[list[torch.Tensor]] = []
+    for each, where in (("reference", "cpu"), (path, device)):
+        model = Model(network, generator=torch.Generator().manual_seed(0), path=each, precision=precision).to(where)
+        _, state = model(x.to(where))
+        values = {part: value.detach().clone() for part, value in state.values.items()}
+        values["h", "h"][0, 0, 0, 5] = number
+        with torch.no_grad():
+            found.append([model(x.to(where), State(0, values))[0].cpu()])
+            if label == "NaN":
+                parameter(model, "h->h[1]")[0, 5, 7] = number
+                found[-1].append(model(x.to(where), state)[0].cpu())
+    for wanted, got in zip(*found, strict=True):
+        assert bool(wanted.isnan().any()) == (label == "NaN")
+        torch.testing.assert_close(got, wanted, rtol=2e-2, atol=2e-3, equal_nan=True)

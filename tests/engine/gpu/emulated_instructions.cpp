@@ -194,11 +194,14 @@ template <int COUNT> void load_tiles(u32 (&to)[COUNT], u32 from) {
 template <int COUNT> void load_numbers(u32 (&to)[COUNT], u32 from) { std::memcpy(to, shared + from, 4 * COUNT); }
 inline u32 of_neighbour(u32 x) { return told({x})[current->lane ^ 1][0]; }
 
-// sums of 16 rows by 8 columns; `left(row, k)` and `right(k, column)` are factors, as lanes told them
+// sums of 16 rows by 8 columns; `left(row, k)` and `right(k, column)` are factors, as lanes told them. A sum that is NaN
+// has the bits that a GPU gives it.
 template <class Left, class Right> void add_products(float (&sum)[4], int depth, Left left, Right right) {
-  for (int i = 0; i < 4; ++i)
+  for (int i = 0; i < 4; ++i) {
     for (int k = 0; k < depth; ++k)
       sum[i] += left(current->lane / 4 + i / 2 * 8, k) * right(k, current->lane % 4 * 2 + i % 2);
+    if (std::isnan(sum[i])) sum[i] = __uint_as_float(0x7fffffff);
+  }
 }
 inline void multiply_bf16(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   const auto said = told({a[0], a[1], a[2], a[3], b0, b1});

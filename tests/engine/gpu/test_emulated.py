@@ -17,7 +17,7 @@ from rnnlab.engine.gpu.resident import Resident, Shape
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.training.numbers import Layout, arrays_of
 from tests.engine.comparison import DifferenceError
-from tests.engine.gpu.checks import TOLERANCES, BreakKernels, ChooseShape, compare
+from tests.engine.gpu.checks import NOT_FINITE, TOLERANCES, BreakKernels, ChooseShape, check_not_finite, compare
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
 from tests.engine.networks import (
     both_directions,
@@ -101,6 +101,13 @@ def test_resident_nodes_agree(choose_shape: ChooseShape, name: str, precision: s
     network = architecture(name, **SIZES, units=20)
     assert are_resident(network, precision)
     check(network, precision, batch_size=19)
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+@pytest.mark.parametrize("path", ["gpu-population", "gpu-spread"])
+@pytest.mark.parametrize("label", NOT_FINITE)
+def test_what_is_not_finite_stays_so(label: str, path: str, precision: str) -> None:
+    check_not_finite(label, path, precision, "cpu")
 
 
 @settings(max_examples=10, suppress_health_check=MANY_ARE_NOT_RESIDENT)

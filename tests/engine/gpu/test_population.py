@@ -16,7 +16,15 @@ from rnnlab import CELLS, Architecture, architecture
 from rnnlab.engine.gpu.backward import FEW_TOKENS
 from rnnlab.engine.model import Model
 from tests.engine.comparison import DifferenceError
-from tests.engine.gpu.checks import DEVICE, IS_INTERPRETED, TOLERANCES, BreakKernels, compare
+from tests.engine.gpu.checks import (
+    DEVICE,
+    IS_INTERPRETED,
+    NOT_FINITE,
+    TOLERANCES,
+    BreakKernels,
+    check_not_finite,
+    compare,
+)
 from tests.engine.networks import both_directions, by_graph, catalogue, numbers_in_turn, own_cell, without_relu
 from tests.engine.strategies import architectures
 
@@ -130,6 +138,13 @@ def test_a_broken_kernel_fails(
     with pytest.raises(DifferenceError, match=f"gpu-population {precision}, {shows_in}"):
         compare(network, num_steps=4, precisions=[precision], paths=["gpu-population"])
     assert any(changed)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # numpy's products
+@pytest.mark.parametrize("label", NOT_FINITE)
+def test_what_is_not_finite_stays_so(label: str) -> None:
+    """In float32, whose products are made of several; what Triton's interpreter makes of tf32 is numpy's."""
+    check_not_finite(label, "gpu-population", "float32")
 
 
 def test_a_shared_input_is_held_once_and_agrees() -> None:
