@@ -4,8 +4,9 @@ import hashlib
 import importlib.util
 import os
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from rnnlab.engine.disk import cache_folder
 
 
 class Argument(NamedTuple):
@@ -22,12 +23,6 @@ class KernelText(NamedTuple):
     arguments: tuple[Argument, ...]
     num_stages: int  # in Triton, how many steps of its product loops are on their way at a time
     num_warps: int  # of 32 threads each
-
-
-def cache_folder() -> Path:
-    """Where the text of kernels is kept; Triton keeps what it compiles in a folder of its own."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "rnnlab" / "kernels"
 
 
 @lru_cache(maxsize=512)

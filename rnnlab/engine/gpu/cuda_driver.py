@@ -5,7 +5,6 @@ No compiler is needed on the machine. What was compiled once is kept on disk, by
 
 import ctypes
 import hashlib
-import os
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,7 +13,7 @@ from typing import Any
 
 import torch
 
-from rnnlab.engine.gpu.compiled import cache_folder
+from rnnlab.engine.disk import keep, kept
 from rnnlab.errors import ModelError
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -72,14 +71,11 @@ def _context(device: int) -> ctypes.c_void_p:
 def machine_code(source: str, architecture: str) -> bytes:
     """What NVRTC makes of a text for an architecture such as `sm_90`, from disk if it is there."""
     key = hashlib.sha256(f"{architecture}\n{_nvrtc_version()}\n{source}".encode()).hexdigest()[:24]
-    path = cache_folder() / f"rnnlab_kernel_{key}.cubin"
-    if path.exists():
-        return path.read_bytes()
-    image = _compile(source, architecture)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(image)
-    partial.replace(path)  # whole or not at all, whoever else is writing
+    name = f"rnnlab_kernel_{key}.cubin"
+    image = kept(name)
+    if image is None:
+        image = _compile(source, architecture)
+        keep(name, image)
     return image
 
 

@@ -1,12 +1,16 @@
 """The machine at hand: how wide its vectors are, and how a module becomes functions that run on it."""
 
 import ctypes
+import hashlib
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Any
 
+import llvmlite
 from llvmlite import binding
+
+from rnnlab.engine.disk import keep, kept
 
 _lock = Lock()
 
@@ -26,15 +30,15 @@ class Library:
 
     def __init__(self, text: str, target: Target) -> None:
         module = binding.parse_assembly(text)
-        module.verify()
         machine = _machine(target)
-        options = binding.create_pipeline_tuning_options(speed_level=2)
-        # the vectors are written out by hand: widening them further only costs time
-        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-        builder = binding.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
+        name = _name(text, target)
+        found = kept(name)
+        if found is None:
+            module.verify()
+            _optimise(module, machine)
         # the engine frees its machine: no two may share one
         self._engine: Any = binding.create_mcjit_compiler(module, machine)
+        self._engine.set_object_cache(lambda _, made: keep(name, made), lambda _: found)
         self._engine.finalize_object()
         self._addresses: dict[str, int] = {}
 
@@ -71,6 +75,20 @@ def _target(features: Any, cpu: str, flags: str) -> Target:
 def _machine(target: Target) -> Any:
     triple = binding.Target.from_default_triple()
     return triple.create_target_machine(cpu=target.cpu, features=target.features, opt=3)
+
+
+def _optimise(module: Any, machine: Any) -> None:
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    # the vectors are written out by hand: widening them further only costs time
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _name(text: str, target: Target) -> str:
+    """Of what is kept on disk: by all that machine code depends on."""
+    depends_on = f"{llvmlite.__version__} {binding.llvm_version_info} {target}\n{text}"
+    return f"rnnlab_native_{hashlib.sha256(depends_on.encode()).hexdigest()[:24]}.o"
 
 
 def compiled(text: str, target: Target) -> Library:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from rnnlab.engine.gpu.compiled import cache_folder
+from rnnlab.engine.disk import cache_folder
 from rnnlab.engine.gpu.cuda_writer import library_text
 
 COMPILER = shutil.which("g++")
