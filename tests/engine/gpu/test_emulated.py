@@ -17,7 +17,15 @@ from rnnlab.engine.gpu.resident import Resident, Shape
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.training.numbers import Layout, arrays_of
 from tests.engine.comparison import DifferenceError
-from tests.engine.gpu.checks import NOT_FINITE, TOLERANCES, BreakKernels, ChooseShape, check_not_finite, compare
+from tests.engine.gpu.checks import (
+    NOT_FINITE,
+    TOLERANCES,
+    BreakKernels,
+    ChooseShape,
+    check_backward_in_autocast,
+    check_not_finite,
+    compare,
+)
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
 from tests.engine.networks import (
     both_directions,
@@ -108,6 +116,11 @@ def test_resident_nodes_agree(choose_shape: ChooseShape, name: str, precision: s
 @pytest.mark.parametrize("label", NOT_FINITE)
 def test_what_is_not_finite_stays_so(label: str, path: str, precision: str) -> None:
     check_not_finite(label, path, precision, "cpu")
+
+
+@pytest.mark.parametrize("path", ["gpu-population", "gpu-spread"])
+def test_a_backward_pass_inside_of_autocast_loses_no_digit(path: str) -> None:
+    check_backward_in_autocast(path, "cpu")
 
 
 @settings(max_examples=10, suppress_health_check=MANY_ARE_NOT_RESIDENT)

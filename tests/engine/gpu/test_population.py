@@ -22,6 +22,7 @@ from tests.engine.gpu.checks import (
     NOT_FINITE,
     TOLERANCES,
     BreakKernels,
+    check_backward_in_autocast,
     check_not_finite,
     compare,
 )
@@ -145,6 +146,10 @@ def test_a_broken_kernel_fails(
 def test_what_is_not_finite_stays_so(label: str) -> None:
     """In float32, whose products are made of several; what Triton's interpreter makes of tf32 is numpy's."""
     check_not_finite(label, "gpu-population", "float32")
+
+
+def test_a_backward_pass_inside_of_autocast_loses_no_digit() -> None:
+    check_backward_in_autocast("gpu-population")
 
 
 def test_a_shared_input_is_held_once_and_agrees() -> None:
