@@ -200,6 +200,25 @@ def test_a_node_that_nobody_would_send_is_not_shared(choose_shape: ChooseShape) 
         assert {shape.num_programs for shape in used} == {expected}
 
 
+def test_programs_do_not_share_nodes_all_of_whose_gates_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would exchange nothing before products with other nodes' matrices, and not wait for one another."""
+    late = Cell(
+        "late",
+        gates=("c",),
+        update=lambda gates, carried: {"h": tanh(gates.c)},
+        reset=lambda gates, carried: 0.5 * carried.h,
+        reset_gates=("c",),
+    )
+    monkeypatch.setitem(CELLS, "late", late)
+    found = {}
+    for cell in ("late", "gru", "mgu"):
+        made = gpu_program(architecture("td", cell, **SIZES, units=32), None, "float32", is_spread=False)
+        (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
+        found[cell] = {shape.num_programs for shape in made.shapes(number)}
+    assert found == {"late": {1}, "gru": {1, 2}, "mgu": {1, 2}}
+    check(architecture("td", "late", **SIZES, units=32), num_steps=6, population=1)
+
+
 def two_nodes(transform: Literal["dense", "identity"]) -> Architecture:
     """In a ring, one edge of which may add the state as it is."""
     nodes = [
