@@ -70,10 +70,10 @@ class _GpuFunction(torch.autograd.Function):
         del ctx.run  # its arrays are large, and a second backward pass would find them changed
         outputs, final = run.outputs(), run.final_state()
         arrived = [None if gradient is None else _time_first(gradient) for gradient in gradients]
-        doutputs, dfinal = arrived_gradients(outputs, final, arrived)
         first = 4 + len(names.parameters)
         with_inputs = any(ctx.needs_input_grad[first : first + len(names.inputs)])
         with _on(run.device):
+            doutputs, dfinal = arrived_gradients(outputs, final, arrived)
             way_back = GpuBackward(run, with_inputs=with_inputs)
             dparameters = way_back.backward(doutputs, dfinal)
             dinputs = way_back.input_gradients() if with_inputs else {}
@@ -88,13 +88,17 @@ class _GpuFunction(torch.autograd.Function):
 
 @contextmanager
 def _on(device: torch.device) -> Generator[None]:
-    """Inside, kernels are launched on a device; Triton's interpreter has none."""
-    if device.type != "cuda":
-        yield
-        return
-    with torch.cuda.device(device):
-        enter_device(device.index or 0)
-        yield
+    """Inside, kernels are launched on a device, and torch multiplies in the precision that was asked for.
+
+    A backward pass may run inside of autocast, which the model left for its forward pass only.
+    """
+    with torch.autocast(device.type, enabled=False):
+        if device.type != "cuda":  # Triton's interpreter has no device
+            yield
+            return
+        with torch.cuda.device(device):
+            enter_device(device.index or 0)
+            yield
 
 
 def _time_first(array: Tensor) -> Tensor:

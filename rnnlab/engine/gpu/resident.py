@@ -14,6 +14,7 @@ from typing import NamedTuple
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import SMALLEST, Arithmetic, padded
+from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.gpu.spread_backward import Passed, passed_by
 from rnnlab.engine.nodes import NodeCode, Part, Product
 from rnnlab.engine.plan import Component
@@ -195,7 +196,7 @@ def shapes_of(
     resident = Resident(component, codes, period)
     if not _is_possible(resident, factors):
         return ()
-    can_share = not resident.delayed and resident.every_node_is_sent
+    can_share = not resident.delayed and resident.every_node_is_sent and not any(map(_has_only_late_gates, codes))
     numbers = [1, *(number for number in CLUSTERS if number <= most_programs and can_share)]
     # each has whole tiles of units, and as many as are multiplied at a time
     numbers = [number for number in numbers if number == 1 or resident.width % (number * SMALLEST) == 0]
@@ -215,6 +216,11 @@ def _is_possible(resident: Resident, factors: Collection[Part]) -> bool:
         and not any(product.reset_pairs for code in resident.codes for product in code.external)
         and all(product.part in factors and not product.reset_pairs for _, product in resident.delayed)
     )
+
+
+def _has_only_late_gates(code: NodeCode) -> bool:
+    """Whether in the backward pass an exchange would be of nothing, after which no program would wait for another."""
+    return len(late_gates(code)) == code.num_gates
 
 
 def _fits(resident: Resident, arithmetic: Arithmetic, shape: Shape, most: int) -> bool:

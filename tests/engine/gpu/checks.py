@@ -91,3 +91,21 @@ def check_not_finite(label: str, path: str, precision: str, device: str = DEVICE
     for wanted, got in zip(*found, strict=True):
         assert bool(wanted.isnan().any()) == (label == "NaN")
         torch.testing.assert_close(got, wanted, rtol=2e-2, atol=2e-3, equal_nan=True)
+
+
+def check_backward_in_autocast(path: str, device: str = DEVICE) -> None:
+    """Check that gradients have every digit that they have outside, though the backward pass runs inside of autocast.
+
+    Args:
+        path: which kernels run.
+        device: where.
+    """
+    network = architecture("sh:gru", input_size=3, output_size=2, units=20)
+    model = Model(network, generator=torch.Generator().manual_seed(0), path=path).to(device)
+    x = torch.randn(3, 4, 3, generator=torch.Generator().manual_seed(1)).to(device).requires_grad_()
+    found: list[list[torch.Tensor]] = []
+    for is_inside in (False, True):
+        y, _ = model(x)
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=is_inside):
+            found.append([*torch.autograd.grad(y.square().sum(), [*model.parameters(), x])])
+    assert all(torch.equal(inside, outside) for outside, inside in zip(*found, strict=True))

@@ -17,7 +17,15 @@ from rnnlab.engine.gpu.resident import Resident, Shape
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.training.numbers import Layout, arrays_of
 from tests.engine.comparison import DifferenceError
-from tests.engine.gpu.checks import NOT_FINITE, TOLERANCES, BreakKernels, ChooseShape, check_not_finite, compare
+from tests.engine.gpu.checks import (
+    NOT_FINITE,
+    TOLERANCES,
+    BreakKernels,
+    ChooseShape,
+    check_backward_in_autocast,
+    check_not_finite,
+    compare,
+)
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
 from tests.engine.networks import (
     both_directions,
@@ -110,6 +118,11 @@ def test_what_is_not_finite_stays_so(label: str, path: str, precision: str) -> N
     check_not_finite(label, path, precision, "cpu")
 
 
+@pytest.mark.parametrize("path", ["gpu-population", "gpu-spread"])
+def test_a_backward_pass_inside_of_autocast_loses_no_digit(path: str) -> None:
+    check_backward_in_autocast(path, "cpu")
+
+
 @settings(max_examples=10, suppress_health_check=MANY_ARE_NOT_RESIDENT)
 @given(architectures(smooth=True), st.integers(1, 7), st.sampled_from([None, 1, 3]), precisions, st.integers(0, 999))
 def test_random_networks_agree(
@@ -185,6 +198,25 @@ def test_a_node_that_nobody_would_send_is_not_shared(choose_shape: ChooseShape) 
         used = choose_shape(2)
         check(two_nodes(transform), num_steps=6)
         assert {shape.num_programs for shape in used} == {expected}
+
+
+def test_programs_do_not_share_nodes_all_of_whose_gates_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would exchange nothing before products with other nodes' matrices, and not wait for one another."""
+    late = Cell(
+        "late",
+        gates=("c",),
+        update=lambda gates, carried: {"h": tanh(gates.c)},
+        reset=lambda gates, carried: 0.5 * carried.h,
+        reset_gates=("c",),
+    )
+    monkeypatch.setitem(CELLS, "late", late)
+    found = {}
+    for cell in ("late", "gru", "mgu"):
+        made = gpu_program(architecture("td", cell, **SIZES, units=32), None, "float32", is_spread=False)
+        (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
+        found[cell] = {shape.num_programs for shape in made.shapes(number)}
+    assert found == {"late": {1}, "gru": {1, 2}, "mgu": {1, 2}}
+    check(architecture("td", "late", **SIZES, units=32), num_steps=6, population=1)
 
 
 def two_nodes(transform: Literal["dense", "identity"]) -> Architecture:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from rnnlab import CELLS, Architecture, architecture
 from rnnlab.engine.gpu.backward import FEW_TOKENS
+from rnnlab.engine.gpu.compiled import compiled
+from rnnlab.engine.gpu.formulas import EXACT_FUNCTIONS
 from rnnlab.engine.model import Model
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import (
@@ -22,6 +24,7 @@ from tests.engine.gpu.checks import (
     NOT_FINITE,
     TOLERANCES,
     BreakKernels,
+    check_backward_in_autocast,
     check_not_finite,
     compare,
 )
@@ -145,6 +148,31 @@ def test_a_broken_kernel_fails(
 def test_what_is_not_finite_stays_so(label: str) -> None:
     """In float32, whose products are made of several; what Triton's interpreter makes of tf32 is numpy's."""
     check_not_finite(label, "gpu-population", "float32")
+
+
+def test_a_backward_pass_inside_of_autocast_loses_no_digit() -> None:
+    check_backward_in_autocast("gpu-population")
+
+
+TANH = f"""
+import triton
+import triton.language as tl
+{EXACT_FUNCTIONS}
+
+@triton.jit
+def kernel(x, y, COUNT: tl.constexpr):
+    places = tl.arange(0, COUNT)
+    tl.store(y + places, tanh(tl.load(x + places)))
+"""
+
+
+def test_tanh_has_all_digits_of_small_numbers() -> None:
+    """The smallest float32 numbers that are normal, up to those whose tanh is 1, and both signs of each."""
+    sizes = torch.logspace(-37, 1.5, 2047, dtype=torch.float64).float()
+    x = torch.cat((torch.zeros(2), sizes, -sizes)).to(DEVICE)
+    y = torch.full_like(x, torch.nan)
+    compiled(TANH)[(1,)](x, y, COUNT=len(x))
+    torch.testing.assert_close(y.cpu().double(), x.cpu().double().tanh(), rtol=4e-7, atol=0)
 
 
 def test_a_shared_input_is_held_once_and_agrees() -> None:
