@@ -49,6 +49,28 @@ def test_ranks_and_shares_are_tested_where_there_is_something_to_test() -> None:
     assert fails_less([], some, **unpaired) is None
 
 
+def test_ranks_of_few_scores_with_ties_are_counted_out() -> None:
+    unpaired = {"are_paired": False}
+    assert tends_lower([0.0] * 3, [1.0] * 3, **unpaired) == pytest.approx(2 / math.comb(6, 3))  # approximately 0.047
+    assert tends_lower([0.0, None, 0.0], [1.0] * 30, **unpaired) == pytest.approx(2 / math.comb(32, 2))
+    assert tends_lower([0.0, 1.0], [1.0, 2.0], **unpaired) == pytest.approx(2 * 2 / 6)  # either 1.0 may be the first's
+    assert tends_lower([1.0] * 3, [0.0] * 3, **unpaired) == 1
+    assert tends_lower([1.0] * 3, [1.0] * 4, **unpaired) == 1
+    many, more = [0.0] * 20, [0.0] * 10 + [1.0] * 10
+    approximate = 2 * stats.mannwhitneyu(many, more, alternative="less").pvalue
+    assert tends_lower(many, more, **unpaired) == pytest.approx(approximate)
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=5), st.lists(st.integers(0, 3), min_size=2, max_size=5))
+def test_ranks_of_scores_with_ties_agree_with_permutations(first: list[int], second: list[int]) -> None:
+    def below(a: np.ndarray, b: np.ndarray) -> float:
+        return float(np.sum(a[:, None] < b) + np.sum(a[:, None] == b) / 2)
+
+    if len({*first, *second}) < len(first) + len(second):
+        theirs = stats.permutation_test((first, second), below, alternative="greater", vectorized=False)
+        assert tends_lower(first, second, are_paired=False) == pytest.approx(min(1.0, 2 * theirs.pvalue))
+
+
 def test_pairs_tell_apart_what_varies_more_between_them() -> None:
     """Settings matter more than cells: a small difference is the same in every pair."""
     first = sample(1, 30)
