@@ -113,6 +113,10 @@ class Architecture:
         skipped = cell.other_gates if edge.carry else cell.carry_gates
         return tuple(gate for gate in self.gates(edge.target) if gate not in skipped)
 
+    def has_matrix(self, edge: EdgeSpec) -> bool:
+        """Whether an edge multiplies: a dense one does, unless it feeds no gate and brings nothing but state."""
+        return edge.transform == "dense" and bool(self.edge_gates(edge))
+
     def has_projection(self, edge: EdgeSpec) -> bool:
         """Whether the value of a depth edge is mapped to the node's width first; tokens always are."""
         source = self.by_key[edge.source]
@@ -136,7 +140,8 @@ class Architecture:
         read: set[str] = set()
         for edge in self._outgoing[key]:
             if edge.delay > 0:
-                read.add(edge.port or "")
+                if edge.transform == "identity" or self.has_matrix(edge):
+                    read.add(edge.port or "")
                 if edge.carry:
                     read.update(self.cell(edge.target).carries)
         return tuple(part for part in self.cell(key).state if part in read)
@@ -161,7 +166,7 @@ class Architecture:
         return sum(spec.size for spec in self.parameters if spec.category in counted)
 
     def _edge_parameters(self, edge: EdgeSpec) -> list[ParameterSpec]:
-        if edge.transform == "identity":
+        if not self.has_matrix(edge):
             return []
         source, target = self.by_key[edge.source], self.by_key[edge.target]
         name = edge.weights or self.edge_label(edge)
@@ -255,6 +260,8 @@ class Architecture:
                 depths = [edge for edge in self.incoming(node.key) if edge.role == "depth"]
                 if len(depths) > 1:
                     raise ArchitectureError(f"node {self.label(node.key)} has {len(depths)} depth inputs, wants one")
+                if depths and not self.has_matrix(depths[0]):
+                    raise ArchitectureError(f"edge {depths[0]} is a depth input, so it must feed a gate of {node.cell!r}")
         for edge in self.edges:
             if edge.transform == "identity":
                 self._check_widths(edge, "adds its value unchanged")

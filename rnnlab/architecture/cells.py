@@ -79,6 +79,8 @@ class Cell:
                 raise ArchitectureError(f"cell {self.name!r}: {field} names {unknown}, its state is {list(self.state)}")
         if bool(self.reset) != bool(self.reset_gates):
             raise ArchitectureError(f"cell {self.name!r}: reset and reset_gates go together")
+        if unfed := [gate for gate in self.reset_gates if gate in self.other_gates]:
+            raise ArchitectureError(f"cell {self.name!r}: reset_gates names {unfed}, which see no carry edge")
         if self.reset and self.edge_gates:
             raise ArchitectureError(f"cell {self.name!r}: reset reads one carry edge, edge_gates allow several")
         if self.nonlinearity not in NONLINEARITIES:

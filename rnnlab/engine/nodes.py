@@ -19,7 +19,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class Product(NamedTuple):
-    """A dense edge: what it reads, and which of its target's gates it adds to."""
+    """An edge with a matrix: what it reads, and which of its target's gates it adds to."""
 
     edge: EdgeSpec
     name: str  # of the matrix
@@ -53,7 +53,7 @@ class NodeCode(NamedTuple):
 
     @property
     def products(self) -> tuple[Product, ...]:
-        """All dense edges into the node."""
+        """All edges with a matrix into the node."""
         return self.external + self.internal
 
     @property
@@ -129,7 +129,7 @@ def node_codes(plan: Plan, choices: Mapping[NodeKey, Any], *, has_outputs: bool 
 def _code(plan: Plan, key: NodeKey, choices: Mapping[NodeKey, Any]) -> NodeCode:
     architecture = plan.architecture
     node = architecture.by_key[key]
-    products = [_product(architecture, edge) for edge in architecture.incoming(key) if edge.transform == "dense"]
+    products = [_product(architecture, edge) for edge in architecture.incoming(key) if architecture.has_matrix(edge)]
     identities = tuple(edge for edge in architecture.incoming(key) if edge.transform == "identity")
     carries = architecture.carries(key)
     if node.kind == "output":

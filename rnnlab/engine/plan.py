@@ -111,7 +111,8 @@ class Plan:
     def parts_read(self, edge: EdgeSpec) -> set[str]:
         """The parts of its source's state that an edge reads: its port, and what it carries."""
         carried = self.architecture.cell(edge.target).carries if edge.carry else ()
-        return {edge.port or "", *carried}
+        port = {edge.port or ""} if edge.transform == "identity" or self.architecture.has_matrix(edge) else set[str]()
+        return {*port, *carried}
 
     def moments(self, component: Component, num_steps: int, first_step: int = 0) -> list[list[Moment]]:
         """The nodes of a component at all times of a sequence that starts at `first_step`, slot after slot."""

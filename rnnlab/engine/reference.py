@@ -120,7 +120,7 @@ class _Run:
         sums = {gate: value.expand(*self.size, -1) for gate, value in sums.items()}
         reset_gates = self.architecture.cell(key).reset_gates if node.kind == "hidden" else ()
         for edge in self.architecture.incoming(key):
-            if edge.transform == "dense":
+            if self.architecture.has_matrix(edge):
                 for gate, product in self._products(edge, self._source(edge, time)).items():
                     if not (edge.carry and gate in reset_gates):
                         sums[gate] = sums[gate] + product

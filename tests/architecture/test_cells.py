@@ -189,6 +189,10 @@ def test_gates_may_be_named_by_numbers_that_no_edge_takes() -> None:
             {"reset": lambda gates, carried: sigmoid(gates.c) * carried.h, "reset_gates": ("c",)},
             r"cell 'bad': reset reads \['c'\], gates that wait for its own product",
         ),
+        (
+            {"reset": lambda gates, carried: carried.h, "reset_gates": ("c",), "other_gates": ("c",)},
+            r"cell 'bad': reset_gates names \['c'\], which see no carry edge",
+        ),
         ({"ports": ("y",)}, r"cell 'bad': ports names \['y'\], its state is \['h'\]"),
         ({"state": ("h", "c")}, r"cell 'bad': update returns \['h'\], its state is \['h', 'c'\]"),
         ({"nonlinearity": "sin"}, "cell 'bad': nonlinearity is one of tanh, relu"),

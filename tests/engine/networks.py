@@ -81,6 +81,26 @@ def lagging_cell() -> Cell:
     return Cell("lagging", gates=("c",), update=update, state=("m", "h"), ports=("m", "h"), carries=("h",))
 
 
+def cells_without_matrices() -> dict[str, Cell]:
+    """Cells with no recurrent matrix, as SRU and minGRU have none, and one with nothing but a recurrent matrix."""
+
+    def update(gates: Any, carried: Any) -> dict[str, Expression]:
+        keep = sigmoid(gates.f)
+        return {"h": keep * carried.h + (1 - keep) * gates.c}
+
+    def two_parts(gates: Any, carried: Any) -> dict[str, Expression]:
+        memory = sigmoid(gates.f) * carried.c + gates.c
+        return {"h": tanh(memory), "c": memory}
+
+    both = ("f", "c")
+    cells = (
+        Cell("sru", gates=both, other_gates=both, update=update),
+        Cell("sru-two", gates=both, other_gates=both, update=two_parts, state=("h", "c"), carries=("c",)),
+        Cell("inward", gates=both, carry_gates=both, update=update),
+    )
+    return {cell.name: cell for cell in cells}
+
+
 def both_directions(cell: str, *, units: int, read_out_delay: int = 0) -> Architecture:
     """A layer that reads the past and one that reads the future; a late read-out sees initial states of both."""
     carry = True if CELLS[cell].carries else None

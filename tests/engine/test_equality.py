@@ -28,7 +28,7 @@ from tests.engine.comparison import (
     run,
     usual_sizes,
 )
-from tests.engine.networks import MIXED, catalogue, lagging_cell, numbers_in_turn, own_cell
+from tests.engine.networks import MIXED, catalogue, cells_without_matrices, lagging_cell, numbers_in_turn, own_cell
 from tests.engine.strategies import architectures
 
 NUM_STEPS = (1, 63, 65)
@@ -186,6 +186,17 @@ def test_a_cell_of_ones_own_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cell_whose_first_part_is_not_its_gate_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CELLS, "lagging", lagging_cell())
     compare(architecture("sh", "lagging", **SIZES, units=3), num_steps=6, population=3)
+
+
+@pytest.mark.parametrize("batch_size", [2, 20])
+@pytest.mark.parametrize("name", cells_without_matrices())
+def test_a_cell_whose_edges_need_no_matrix_agrees(monkeypatch: pytest.MonkeyPatch, name: str, batch_size: int) -> None:
+    monkeypatch.setitem(CELLS, name, cells_without_matrices()[name])
+    for graph in ("sh", "td", "mongia-d"):
+        network = architecture(graph, name, **SIZES, units=3)
+        assert all(spec.size for spec in network.parameters)
+        compare(network, num_steps=5, batch_size=batch_size, population=3)
+        compare(network, num_steps=4, batch_size=batch_size, steps_before=2)
 
 
 def test_a_node_without_readers_agrees() -> None:

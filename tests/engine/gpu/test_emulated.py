@@ -30,6 +30,7 @@ from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
 from tests.engine.networks import (
     both_directions,
     by_graph,
+    cells_without_matrices,
     catalogue,
     in_a_cycle_every_second_step,
     lagging_cell,
@@ -312,6 +313,14 @@ def test_gradients_of_the_last_states_of_different_lengths_agree(name: str, path
 def test_a_cell_whose_first_part_is_not_its_gate_agrees(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setitem(CELLS, "lagging", lagging_cell())
     check(architecture("sh", "lagging", **SIZES, units=5), path=path, population=1)
+
+
+@pytest.mark.parametrize("path", ["gpu-population", "gpu-spread"])
+@pytest.mark.parametrize("name", cells_without_matrices())
+def test_a_cell_whose_edges_need_no_matrix_agrees(monkeypatch: pytest.MonkeyPatch, name: str, path: str) -> None:
+    monkeypatch.setitem(CELLS, name, cells_without_matrices()[name])
+    for graph, precision in (("sh", "float32"), ("td", "bf16")):
+        check(architecture(graph, name, **SIZES, units=5), precision, path, population=1)
 
 
 def test_a_batch_whose_addresses_are_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
