@@ -1,6 +1,9 @@
 """Kernels in CUDA C++ compute what the reference does, on the CPU: `emulator` runs them where there is no GPU."""
 
+import copy
+import gc
 import sys
+import weakref
 from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
@@ -502,3 +505,35 @@ def test_an_output_may_be_changed_in_place() -> None:
         y.mul_(factor).sum().backward()
         found.append([array.grad / factor for array in arrays_of(model) if array.grad is not None])
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_programs_live_as_long_as_a_model_that_used_them() -> None:
+    """Recorded CUDA graphs read their tensors, whatever other architectures have run since."""
+    model = Model(
+        architecture("sh:tanh", **SIZES, units=5),
+        generator=torch.Generator().manual_seed(0),
+        population=2,
+        nonlinearity=["tanh", "relu"],
+        path="gpu-population",
+    )
+    read: list[weakref.ref[torch.Tensor]] = []
+    with pytest.MonkeyPatch.context() as patches:
+        is_relu = program.GpuProgram.is_relu
+
+        def watched(*arguments: Any) -> torch.Tensor:
+            found = is_relu(*arguments)
+            read.append(weakref.ref(found))
+            return found
+
+        patches.setattr(program.GpuProgram, "is_relu", watched)
+        for _ in range(2):
+            model(torch.zeros(2, 1, 3, 3))
+            for units in range(10, 11 + gpu_program.cache_info().maxsize):
+                gpu_program(architecture("sh:tanh", **SIZES, units=units), None, "float32", is_spread=False)
+    gc.collect()
+    assert read[0]() is not None
+    assert all(each() is read[0]() for each in read)
+    copy.deepcopy(model)
+    del model
+    gc.collect()
+    assert read[0]() is None

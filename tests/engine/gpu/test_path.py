@@ -73,7 +73,7 @@ def choose_on_h200(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> Chose
     monkeypatch.setattr(program, "cluster_size", lambda: gpu.cluster_size)
 
     def chosen(network: Architecture, kernels: str, members: int, batch: int, precision: str = "bf16") -> Choice:
-        return choose(network, None, precision, kernels, (members, batch), torch.device("cuda"))
+        return choose(network, None, precision, kernels, (members, batch), torch.device("cuda"), programs={})
 
     return chosen
 
