@@ -5,7 +5,6 @@ No compiler is needed on the machine. What was compiled once is kept on disk, by
 
 import ctypes
 import hashlib
-import os
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,10 +13,11 @@ from typing import Any
 
 import torch
 
-from rnnlab.engine.gpu.compiled import cache_folder
+from rnnlab.engine.gpu.compiled import cache_folder, write_whole
 from rnnlab.errors import ModelError
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_OPTIONS = (b"--std=c++17", b"--device-as-default-execution-space")
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: it does not wait for the default stream
 
 
@@ -26,10 +26,12 @@ class CudaFunction:
 
     def __init__(self, source: str, device: int, shared_bytes: int) -> None:
         major, minor = torch.cuda.get_device_capability(device)
-        image = machine_code(source, f"sm_{major}{minor}")
+        text = (source, f"sm_{major}{minor}")
         module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         with torch.cuda.device(device):
-            _check(_driver().cuModuleLoadData(ctypes.byref(module), image), "load a kernel")
+            if _driver().cuModuleLoadData(ctypes.byref(module), machine_code(*text)):  # what lies on disk is broken
+                image = machine_code(*text, is_anew=True)
+                _check(_driver().cuModuleLoadData(ctypes.byref(module), image), "load a kernel")
             _check(_driver().cuModuleGetFunction(ctypes.byref(self._function), module, b"kernel"), "find a kernel")
             wanted = _driver().cuFuncSetAttribute(self._function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared_bytes))
             _check(wanted, f"reserve {shared_bytes} bytes of shared memory")
@@ -69,25 +71,30 @@ def _context(device: int) -> ctypes.c_void_p:
     return context
 
 
-def machine_code(source: str, architecture: str) -> bytes:
-    """What NVRTC makes of a text for an architecture such as `sm_90`, from disk if it is there."""
-    key = hashlib.sha256(f"{architecture}\n{_nvrtc_version()}\n{source}".encode()).hexdigest()[:24]
+def machine_code(source: str, architecture: str, *, is_anew: bool = False) -> bytes:
+    """What NVRTC makes of a text for an architecture such as `sm_90`, from disk if it is there and not asked for anew."""
+    key = hashlib.sha256(f"{architecture}\n{_nvrtc_version()}\n{_OPTIONS}\n{source}".encode()).hexdigest()[:24]
     path = cache_folder() / f"rnnlab_kernel_{key}.cubin"
-    if path.exists():
-        return path.read_bytes()
+    if not is_anew and (found := _bytes_in(path)):
+        return found
     image = _compile(source, architecture)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(image)
-    partial.replace(path)  # whole or not at all, whoever else is writing
+    write_whole(path, image)
     return image
+
+
+def _bytes_in(path: Path) -> bytes:
+    """What a file holds; nothing where there is none, or it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _compile(source: str, architecture: str) -> bytes:
     library, program = _nvrtc(), ctypes.c_void_p()
     created = library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"rnnlab.cu", 0, None, None)
     assert created == 0, created
-    options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17", b"--device-as-default-execution-space"]
+    options = [f"--gpu-architecture={architecture}".encode(), *_OPTIONS]
     failed = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     if failed:
         raise ModelError(f"NVRTC cannot compile a kernel for {architecture}:\n{_text_of(program, 'ProgramLog')}")

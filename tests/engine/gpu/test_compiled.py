@@ -1,0 +1,142 @@
+"""What was compiled is kept on disk where it can be, and nothing broken that lies there is served for ever."""
+
+import ctypes
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+from rnnlab import ModelError
+from rnnlab.engine.gpu import compiled, cuda_driver
+from rnnlab.engine.gpu.cuda_driver import CudaFunction, machine_code
+
+SOURCE = "def kernel():\n    return 5\n"
+
+
+class Compiler:
+    """Stands for NVRTC: what it makes is of the text and a number."""
+
+    def __init__(self) -> None:
+        self.num_calls = 0
+
+    def __call__(self, source: str, architecture: str) -> bytes:
+        self.num_calls += 1
+        return f"{source} {architecture} {self.num_calls}".encode()
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
+    found = Compiler()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(cuda_driver, "_compile", found)
+    monkeypatch.setattr(cuda_driver, "_nvrtc_version", lambda: (13, 0))
+    return found
+
+
+@pytest.fixture
+def unwritable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A file where the folder would be: permissions do not keep everybody out."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+
+
+def kept() -> list[Path]:
+    return [path for path in compiled.cache_folder().iterdir() if path.name != "__pycache__"]
+
+
+def test_machine_code_is_made_once(compiler: Compiler) -> None:
+    assert machine_code("a", "sm_90") == machine_code("a", "sm_90") == b"a sm_90 1"
+    assert len(kept()) == 1
+
+
+@pytest.mark.parametrize("what", ["text", "architecture", "options", "version"])
+def test_machine_code_of_something_else_is_another(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    machine_code("a", "sm_90")
+    if what == "options":
+        monkeypatch.setattr(cuda_driver, "_OPTIONS", (b"--std=c++20",))
+    if what == "version":
+        monkeypatch.setattr(cuda_driver, "_nvrtc_version", lambda: (13, 1))
+    machine_code("b" if what == "text" else "a", "sm_80" if what == "architecture" else "sm_90")
+    assert compiler.num_calls == 2
+
+
+def test_an_empty_file_counts_as_none(compiler: Compiler) -> None:
+    machine_code("a", "sm_90")
+    kept()[0].write_bytes(b"")
+    assert machine_code("a", "sm_90") == b"a sm_90 2"
+    assert kept()[0].read_bytes() == b"a sm_90 2"
+
+
+def test_machine_code_needs_no_folder(compiler: Compiler, unwritable: None) -> None:
+    assert machine_code("a", "sm_90") == b"a sm_90 1"
+    assert not compiled.cache_folder().exists()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.usefixtures("unwritable")
+def test_texts_of_triton_need_no_folder() -> None:
+    assert compiled.compiled.__wrapped__(SOURCE)() == 5
+
+
+@pytest.mark.parametrize("content", ["", "def kernel(:", "def kernel():\n    return 6\n"])
+def test_texts_of_triton_are_mended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled.compiled.__wrapped__(SOURCE)
+    (path,) = kept()
+    path.write_text(content)
+    assert compiled.compiled.__wrapped__(SOURCE)() == 5
+    assert path.read_text() == SOURCE
+
+
+def test_nothing_partial_stays_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    assert not compiled.write_whole(tmp_path / "folder" / "file", b"content")
+    assert not list((tmp_path / "folder").iterdir())
+
+
+class Driver:
+    """Stands for the GPU's driver, which loads what the compiler made, unless it is broken."""
+
+    def __init__(self, broken: bytes) -> None:
+        self._broken = broken
+
+    def cuModuleLoadData(self, module: object, image: bytes) -> int:  # noqa: N802
+        return 200 if self._broken in image else 0
+
+    def cuModuleGetFunction(self, *_: object) -> int:  # noqa: N802
+        return 0
+
+    cuFuncSetAttribute = cuModuleGetFunction  # noqa: N815
+
+    def cuGetErrorString(self, code: int, text: object) -> int:  # noqa: N802
+        ctypes.cast(text, ctypes.POINTER(ctypes.c_char_p))[0] = b"device kernel image is invalid"  # type: ignore[arg-type]
+        return 0
+
+
+def load(monkeypatch: pytest.MonkeyPatch, broken: bytes) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    monkeypatch.setattr(cuda_driver, "_driver", lambda: Driver(broken))
+    CudaFunction("a", 0, 0)
+
+
+def test_broken_machine_code_is_made_anew(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine_code("a", "sm_90")
+    kept()[0].write_bytes(b"garbage")
+    load(monkeypatch, b"garbage")
+    assert compiler.num_calls == 2
+    assert kept()[0].read_bytes() == b"a sm_90 2"
+    load(monkeypatch, b"garbage")
+    assert compiler.num_calls == 2
+
+
+def test_machine_code_that_never_loads_is_an_error(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError, match="the GPU's driver cannot load a kernel: device kernel image is invalid"):
+        load(monkeypatch, b"a")
