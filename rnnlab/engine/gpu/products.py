@@ -8,7 +8,6 @@ from threading import Condition, Lock
 import torch
 from torch import Tensor
 
-
 # The setting is the whole process's: threads that want the same have it together, others wait until they have left.
 _ENTRANCE = Lock()  # who waits is not overtaken by those that want what is set
 _CHANGE = Condition()

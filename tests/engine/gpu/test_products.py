@@ -20,9 +20,15 @@ def present() -> str:
 @pytest.mark.parametrize("precision", SETTINGS)
 def test_what_was_set_before_is_set_again(precision: str) -> None:
     before = present()
-    with pytest.raises(ZeroDivisionError), multiplying(precision):
+    with multiplying(precision):
         assert present() == SETTINGS[precision]
-        raise ZeroDivisionError
+    assert present() == before
+
+
+def test_it_is_set_again_after_an_error() -> None:
+    before = present()
+    with pytest.raises(ZeroDivisionError), multiplying("float32"):
+        _ = 1 / 0
     assert present() == before
 
 
