@@ -72,7 +72,7 @@ def _context(device: int) -> ctypes.c_void_p:
 
 
 def machine_code(source: str, architecture: str, *, is_anew: bool = False) -> bytes:
-    """What NVRTC makes of a text for an architecture such as `sm_90`, from disk if it is there and not asked for anew."""
+    """What NVRTC makes of a text for an architecture such as `sm_90`; from disk, but where it is asked for anew."""
     key = hashlib.sha256(f"{architecture}\n{_nvrtc_version()}\n{_OPTIONS}\n{source}".encode()).hexdigest()[:24]
     path = cache_folder() / f"rnnlab_kernel_{key}.cubin"
     if not is_anew and (found := _bytes_in(path)):

@@ -323,6 +323,24 @@ def test_a_batch_whose_addresses_are_too_long_is_refused(monkeypatch: pytest.Mon
         check(architecture("sh:lstm", **SIZES, units=5), batch_size=2)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"population": 3}, "3 members are too many for a GPU: give at most 2 at a time"),
+        ({"batch_size": 33}, "33 sequences at once are too many, 16 in each program: give at most 32"),
+    ],
+)
+def test_more_programs_than_a_grid_has_are_refused(
+    monkeypatch: pytest.MonkeyPatch, choose_shape: ChooseShape, sizes: dict[str, int], message: str
+) -> None:
+    monkeypatch.setattr(launch, "MOST_PROGRAMS", 2)
+    choose_shape(1)
+    network = architecture("sh:lstm", **SIZES, units=5)
+    check(network, population=2, batch_size=32)
+    with pytest.raises(ModelError, match=message):
+        check(network, **{"population": 2, "batch_size": 2, **sizes})
+
+
 @pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize("name", SPREAD)
 def test_spread_networks_agree(name: str, precision: str) -> None:
