@@ -10,7 +10,7 @@ from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.layout import SMALLEST, batch_tile, padded
-from rnnlab.engine.gpu.program import GpuProgram, is_interpreted
+from rnnlab.engine.gpu.program import GpuProgram, cuda_obstacle, is_interpreted
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import Product, choices
@@ -217,8 +217,8 @@ def spread_reason(program: GpuProgram, sizes: tuple[int, int], device: torch.dev
     """How the components of a network are cut up, or why they cannot be."""
     if is_interpreted():
         return "Triton's interpreter runs one program after another"
-    if torch.cuda.get_device_capability(device) < (8, 0):
-        return "its kernels need a GPU of compute capability 8.0 or more"
+    if obstacle := cuda_obstacle(device):
+        return obstacle
     found: list[Tiling] = []
     for number, component in enumerate(program.plan.components):
         if component.is_hoisted:

@@ -25,8 +25,7 @@ class CudaFunction:
     """The function `kernel` of a text, loaded on one device; it takes one struct of 8-byte numbers and pointers."""
 
     def __init__(self, source: str, device: int, shared_bytes: int) -> None:
-        major, minor = torch.cuda.get_device_capability(device)
-        text = (source, f"sm_{major}{minor}")
+        text = (source, code_architecture(torch.cuda.get_device_capability(device)))
         module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         with torch.cuda.device(device):
             if _driver().cuModuleLoadData(ctypes.byref(module), machine_code(*text)):  # what lies on disk is broken
@@ -69,6 +68,28 @@ def _context(device: int) -> ctypes.c_void_p:
     _check(_driver().cuDeviceGet(ctypes.byref(handle), device), f"find device {device}")
     _check(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle), f"open device {device}")
     return context
+
+
+def code_architecture(capability: tuple[int, int]) -> str:
+    """The newest architecture that NVRTC knows and whose machine code a GPU of some compute capability runs."""
+    major, minor = capability
+    known = [number for number in _known_architectures() if number // 10 == major and number % 10 <= minor]
+    if not known:
+        version = ".".join(map(str, _nvrtc_version()))
+        raise ModelError(
+            f"NVRTC {version} does not know GPUs of compute capability {major}.{minor}: take a newer torch"
+        )
+    return f"sm_{max(known)}"
+
+
+@lru_cache(maxsize=16)
+def code_obstacle(capability: tuple[int, int]) -> str | None:
+    """Why no kernels can be compiled for a GPU of some compute capability, if they cannot be."""
+    try:
+        code_architecture(capability)
+    except ModelError as error:
+        return str(error)
+    return None
 
 
 def machine_code(source: str, architecture: str, *, is_anew: bool = False) -> bytes:
@@ -145,6 +166,15 @@ def _nvrtc_version() -> tuple[int, int]:
     major, minor = ctypes.c_int(), ctypes.c_int()
     _nvrtc().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return major.value, minor.value
+
+
+@lru_cache(maxsize=1)
+def _known_architectures() -> tuple[int, ...]:
+    count = ctypes.c_int()
+    _nvrtc().nvrtcGetNumSupportedArchs(ctypes.byref(count))
+    found = (ctypes.c_int * count.value)()
+    _nvrtc().nvrtcGetSupportedArchs(found)
+    return tuple(found)
 
 
 def _check(code: int, what: str) -> None:

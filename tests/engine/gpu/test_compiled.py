@@ -10,6 +10,7 @@ import torch
 from rnnlab import ModelError
 from rnnlab.engine.gpu import compiled, cuda_driver
 from rnnlab.engine.gpu.cuda_driver import CudaFunction, machine_code
+from tests.engine.gpu.cuda_texts import has_nvrtc
 
 SOURCE = "def kernel():\n    return 5\n"
 
@@ -31,6 +32,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(cuda_driver, "_compile", found)
     monkeypatch.setattr(cuda_driver, "_nvrtc_version", lambda: (13, 0))
+    monkeypatch.setattr(cuda_driver, "_known_architectures", lambda: (80, 90))
     return found
 
 
@@ -140,3 +142,27 @@ def test_broken_machine_code_is_made_anew(compiler: Compiler, monkeypatch: pytes
 def test_machine_code_that_never_loads_is_an_error(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="the GPU's driver cannot load a kernel: device kernel image is invalid"):
         load(monkeypatch, b"a")
+
+
+@pytest.mark.parametrize(
+    ("capability", "wanted"), [((8, 0), "sm_80"), ((8, 9), "sm_86"), ((9, 0), "sm_90"), ((12, 1), "sm_120")]
+)
+def test_unknown_gpus_run_the_code_of_one_before_them(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], wanted: str
+) -> None:
+    monkeypatch.setattr(cuda_driver, "_known_architectures", lambda: (75, 80, 86, 90, 100, 120))
+    assert cuda_driver.code_architecture(capability) == wanted
+
+
+@pytest.mark.parametrize("capability", [(9, 0), (11, 0)])
+def test_no_code_of_another_generation_is_taken(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> None:
+    monkeypatch.setattr(cuda_driver, "_known_architectures", lambda: (80, 86, 100))
+    monkeypatch.setattr(cuda_driver, "_nvrtc_version", lambda: (11, 4))
+    message = f"NVRTC 11.4 does not know GPUs of compute capability {capability[0]}.0: take a newer torch"
+    with pytest.raises(ModelError, match=message):
+        cuda_driver.code_architecture(capability)
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+def test_nvrtc_says_what_it_knows() -> None:
+    assert cuda_driver.code_architecture((9, 0)) == "sm_90"
