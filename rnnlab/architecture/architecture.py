@@ -261,7 +261,9 @@ class Architecture:
                 if len(depths) > 1:
                     raise ArchitectureError(f"node {self.label(node.key)} has {len(depths)} depth inputs, wants one")
                 if depths and not self.has_matrix(depths[0]):
-                    raise ArchitectureError(f"edge {depths[0]} is a depth input, so it must feed a gate of {node.cell!r}")
+                    raise ArchitectureError(
+                        f"edge {depths[0]} is a depth input, so it must feed a gate of {node.cell!r}"
+                    )
         for edge in self.edges:
             if edge.transform == "identity":
                 self._check_widths(edge, "adds its value unchanged")

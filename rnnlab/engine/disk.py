@@ -3,7 +3,6 @@
 import hashlib
 import os
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 
@@ -24,14 +23,18 @@ def kept(name: str) -> bytes | None:
 
 
 def keep(name: str, content: bytes) -> None:
-    """Keep it, whole or not at all, whoever else does the same; where nothing can be written, nothing is kept."""
-    with suppress(OSError):
-        cache_folder().mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=cache_folder(), delete=False) as file:
-            partial = Path(file.name)
-            try:
-                file.write(hashlib.sha256(content).digest() + content)
-                file.close()
-                partial.replace(cache_folder() / name)
-            finally:
-                partial.unlink(missing_ok=True)
+    """Keep it for who asks for that name; where nothing can be written, nothing is kept, and only time is lost."""
+    write_whole(cache_folder() / name, hashlib.sha256(content).digest() + content)
+
+
+def write_whole(path: Path, content: bytes) -> bool:
+    """Write a file that is there whole or not at all, whoever else is writing; whether that was possible."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:  # of threads each has its own
+            partial = Path(folder) / path.name
+            partial.write_bytes(content)
+            partial.replace(path)
+    except OSError:
+        return False
+    return True

@@ -7,6 +7,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -26,11 +27,15 @@ from rnnlab.errors import ModelError
 from rnnlab.graph.elements import NodeKey
 
 if TYPE_CHECKING:
-    from rnnlab.engine.gpu.choice import Choice
+    from rnnlab.engine.gpu.choice import Choice, Programs
     from rnnlab.engine.pool import Pool
 
 PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "gpu-cudnn", "reference")
 PRECISIONS = ("float32", "tf32", "bf16")
+
+
+# of each model; no attribute of it, for loaded kernels cannot be copied or pickled
+_PROGRAMS: "WeakKeyDictionary[Model, Programs]" = WeakKeyDictionary()
 
 
 class Model(nn.Module):
@@ -326,7 +331,10 @@ class Model(nn.Module):
 
         kernels = self.path.removeprefix("gpu-") if self.path.startswith("gpu-") else "auto"
         sizes, device = (self.population or 1, batch), next(iter(self.arrays.values())).device
-        return choose(self.architecture, self.nonlinearity, self.precision, kernels, sizes, device, **options)
+        programs = _PROGRAMS.setdefault(self, {})
+        return choose(
+            self.architecture, self.nonlinearity, self.precision, kernels, sizes, device, programs=programs, **options
+        )
 
     def _path_and_reason(self) -> tuple[str, str]:
         some = next(iter(self.arrays.values()))

@@ -82,7 +82,9 @@ class FusedLearning:
             MEMBERS=MEMBERS,
         )
         state.step.add_(1)  # by itself: all programs read it
-        learn[(num_members, -(-width // BLOCK))](
+        learn[
+            (-(-width // BLOCK), num_members)
+        ](  # a grid has room for 2 ** 31 programs one way, and for 65,535 another
             state.numbers,
             gradients,
             state.moments.first,

@@ -101,9 +101,9 @@ def learn(
     BLOCK: tl.constexpr,  # noqa: N803
 ):
     """One step of a member's next BLOCK numbers."""
-    member = tl.program_id(0).to(tl.int64)
+    member = tl.program_id(1).to(tl.int64)
     row = table + member * COLUMNS
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < width
     at = member * width + columns
     number = tl.load(numbers + at, mask=inside, other=0.0)

@@ -45,7 +45,7 @@ class GraphedStep:
     """A `TrainingStep` on samples, recorded after a few ordinary steps. All steps count, the ordinary ones too."""
 
     def __init__(self, step: TrainingStep) -> None:
-        self._step, self._stream = step, borrowed_stream(self)
+        self._step, self._stream = step, borrowed_stream(self, step.state.numbers.device)
         self._warm_ups = WarmUps(step.state.numbers.device)
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -65,7 +65,7 @@ class GraphedStreamStep:
     """
 
     def __init__(self, step: TrainingStep) -> None:
-        self._step, self._stream = step, borrowed_stream(self)
+        self._step, self._stream = step, borrowed_stream(self, step.state.numbers.device)
         self._warm_ups = WarmUps(step.state.numbers.device)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._batch: Batch | None = None
@@ -113,17 +113,18 @@ class GraphedStreamStep:
 _SPARE: defaultdict[int, list[torch.cuda.Stream]] = defaultdict(list)  # by device; torch's own are few and shared
 
 
-def borrowed_stream(owner: object) -> torch.cuda.Stream:
-    """A stream that is nobody else's until its owner is gone."""
-    spare = _SPARE[torch.cuda.current_device()]
-    stream = spare.pop() if spare else new_stream(torch.cuda.current_device())
+def borrowed_stream(owner: object, device: torch.device) -> torch.cuda.Stream:
+    """A stream of a device that is nobody else's until its owner is gone."""
+    number = torch.cuda.current_device() if device.index is None else device.index
+    spare = _SPARE[number]
+    stream = spare.pop() if spare else new_stream(number)
     weakref.finalize(owner, spare.append, stream)
     return stream
 
 
 def aside(step: Callable[[], None], stream: torch.cuda.Stream) -> None:
     """Do a step on the stream on which it will be recorded: what autograd remembers of streams must be of that one."""
-    present = torch.cuda.current_stream()
+    present = torch.cuda.current_stream(stream.device)
     stream.wait_stream(present)
     with torch.cuda.stream(stream):
         step()

@@ -8,10 +8,11 @@ A step never makes the host wait for the device; only what happens every so many
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import torch
 
@@ -103,6 +104,44 @@ def train(
     return run
 
 
+P = ParamSpec("P")
+
+
+class Training(Generator[None, None, Run]):
+    """A run that stops after every step. Whoever goes on with it, it does so on its device.
+
+    Kernels are launched on the present device of CUDA, wherever their tensors lie.
+    """
+
+    def __init__(self, steps: Generator[None, None, Run], device: torch.device) -> None:
+        self.device, self._steps = device, steps
+
+    def send(self, value: None, /) -> None:
+        """Go on by a step."""
+        with self._at_its_place():
+            return self._steps.send(value)
+
+    def throw(self, *exception: Any) -> None:
+        """Let the run end, or fail, where it stopped."""
+        with self._at_its_place():
+            return self._steps.throw(*exception)
+
+    def _at_its_place(self) -> AbstractContextManager[Any]:
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+
+
+def _on_its_device(steps: Callable[P, Generator[None, None, Run]]) -> Callable[P, Training]:
+    """A function whose runs go on where its argument `device` says."""
+
+    @wraps(steps)
+    def made(*arguments: P.args, **options: P.kwargs) -> Training:
+        device: Any = options.get("device", "cpu")
+        return Training(steps(*arguments, **options), torch.device(device))
+
+    return made
+
+
+@_on_its_device
 def training(
     architecture: Architecture,
     task: AbstractTask,
@@ -120,7 +159,7 @@ def training(
     save_every: int | timedelta | Pace = 1000,
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
-) -> "Training":
+) -> Generator[None, None, Run]:
     """What `train` does, for those who do something between steps: it yields after each, and returns the run.
 
     Runs that take turns may share a `Pace` of saving.
@@ -164,15 +203,9 @@ def training(
     return run
 
 
-Training = Generator[None, None, Run]
-"""A run that stops after every step."""
-
-
 def train_together(runs: Sequence[Training]) -> list[Run]:
     """Several runs in turn, a step of each: on a GPU their steps overlap, where one population alone leaves room."""
-    streams: list[Any] = [nullcontext()] * len(runs)
-    if len(runs) > 1 and torch.cuda.is_available():
-        streams = [torch.cuda.stream(torch.cuda.Stream()) for _ in runs]
+    streams = [_own_stream(run.device) if len(runs) > 1 else nullcontext() for run in runs]
     found: dict[int, Run] = {}
     try:
         while len(found) < len(runs):
@@ -184,6 +217,10 @@ def train_together(runs: Sequence[Training]) -> list[Run]:
         for steps in runs:  # whatever happened, folders are no longer held
             steps.close()
     return [found[number] for number in range(len(runs))]
+
+
+def _own_stream(device: torch.device) -> AbstractContextManager[Any]:
+    return torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext()
 
 
 def _after_a_step(number: int, steps: Training) -> dict[int, Run]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from llvmlite import binding, ir
 
-from rnnlab.engine.disk import cache_folder, keep, kept
+from rnnlab.engine.disk import cache_folder, keep, kept, write_whole
 from rnnlab.engine.native import target
 from rnnlab.engine.native.target import Library, host
 
@@ -47,6 +47,16 @@ def test_no_home_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where the user is not known
     assert cache_folder() == Path("~/.cache/rnnlab/kernels")
+
+
+def test_nothing_partial_stays_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    assert not write_whole(tmp_path / "folder" / "file", b"content")
+    assert not list((tmp_path / "folder").iterdir())
 
 
 def text(number: int = 7) -> str:

@@ -5,6 +5,7 @@ does.
 """
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import pytest
@@ -124,3 +125,17 @@ def test_who_stands_still_keeps_every_bit() -> None:
 def test_it_is_asked_for_on_a_gpu_only() -> None:
     assert not has_fused(torch.device("cpu"))
     assert has_fused(torch.device("cuda", 0))
+
+
+def test_numbers_are_on_the_axis_that_has_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grid has 65,535 programs on its second axis: members are there, for one may have 67 million numbers."""
+    grids: list[tuple[int, ...]] = []
+
+    class Kernel:
+        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+            grids.append(grid)
+            return lambda *arguments, **options: None
+
+    monkeypatch.setattr(fused, "_kernels", lambda: (Kernel(), Kernel()))
+    path(slice(0, 2), 3 * BLOCK + 1, is_fused=True)
+    assert set(grids) == {(1,), (4, 2)}

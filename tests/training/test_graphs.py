@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ class Recorded:
 
 @pytest.fixture
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "borrowed_stream", lambda owner: None)
+    monkeypatch.setattr(graphs, "borrowed_stream", lambda owner, device: None)
     monkeypatch.setattr(graphs, "aside", lambda step, stream: step())
     monkeypatch.setattr(graphs, "recorded", Recorded)
     monkeypatch.setattr(population, "_is_graphed", lambda architecture, task, device, use_graph: use_graph)
@@ -90,17 +91,18 @@ def test_stream_goes_on_from_a_checkpoint(on_the_cpu: None, tmp_path: Path) -> N
 
 def test_a_stream_is_nobody_elses_as_long_as_its_owner_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "_SPARE", defaultdict(list))
-    monkeypatch.setattr(graphs, "new_stream", lambda device: object())
+    monkeypatch.setattr(graphs, "new_stream", lambda device: SimpleNamespace(device=device))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
 
     class Owner:
         pass
 
     owners = [Owner() for _ in range(40)]  # torch would hand out its 32 streams, and then the first again
-    streams = [graphs.borrowed_stream(owner) for owner in owners]
+    streams = [graphs.borrowed_stream(owner, torch.device("cuda")) for owner in owners]
     assert len({id(stream) for stream in streams}) == 40
     del owners[7]
-    assert graphs.borrowed_stream(owners[0]) is streams[7]
+    assert graphs.borrowed_stream(owners[0], torch.device("cuda:1")).device == 1
+    assert graphs.borrowed_stream(owners[0], torch.device("cuda:0")) is streams[7]
 
 
 def test_graph_is_refused_without_a_gpu() -> None:

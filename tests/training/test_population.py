@@ -1,6 +1,8 @@
 """Each member is trained as it would be alone, whoever is beside it and whoever leaves (C10, issue: compaction)."""
 
 import json
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import torch
 from rnnlab import AbstractTask, Architecture, Hyperparameters, TrainingError, architecture, evaluate, task, train
 from rnnlab.training import evaluation
 from rnnlab.training.events import Compacted, Evaluated, Event, Finished, MemberFinished, Started, Stepped
-from rnnlab.training.loop import train_together, training
+from rnnlab.training.loop import Training, train_together, training
 from rnnlab.training.numbers import Layout
 from tests.training.small import adding, assert_same_member, assert_same_run, mixed, network, quick
 from tests.training.streams import Letters
@@ -89,6 +91,31 @@ def test_a_run_that_fails_lets_go_of_the_folders_of_all(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="broken"):
         train_together(runs)
     train(net, problem, quick(), checkpoint=tmp_path / "0")
+
+
+def test_every_step_of_a_run_is_done_on_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each of several runs has a stream there; devices are recorded, for there may be no GPU."""
+    present, seen, streams = ["cuda:0"], [], []
+
+    @contextmanager
+    def on(device: torch.device) -> Generator[None]:
+        present.append(str(device))
+        yield
+        present.pop()
+
+    def steps(number: int) -> Generator[None, None, Any]:
+        for _ in range(2):
+            seen.append((number, present[-1]))
+            yield
+        return number
+
+    monkeypatch.setattr(torch.cuda, "device", on)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: streams.append(str(device)))
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    runs = [Training(steps(number), torch.device(device)) for number, device in enumerate(["cuda:1", "cpu", "cuda:2"])]
+    assert train_together(runs) == [0, 1, 2]
+    assert seen == [(0, "cuda:1"), (1, "cuda:0"), (2, "cuda:2")] * 2
+    assert streams == ["cuda:1", "cuda:2"]
 
 
 def test_the_last_member_of_a_nonlinearity_stays() -> None:

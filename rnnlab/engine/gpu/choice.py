@@ -1,7 +1,7 @@
 """What runs a model on the GPU: programs or clusters for each member, kernels spread over all of it, or cuDNN."""
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import torch
@@ -10,7 +10,7 @@ from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.layout import SMALLEST, batch_tile, padded
-from rnnlab.engine.gpu.program import GpuProgram, is_interpreted
+from rnnlab.engine.gpu.program import GpuProgram, cuda_obstacle, is_interpreted
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import Product, choices
@@ -34,6 +34,10 @@ class Choice(NamedTuple):
     reason: str
 
 
+Programs = dict[tuple[object, ...], GpuProgram]
+"""By what they were made from, those that a model has: recorded CUDA graphs read their tensors as long as it lives."""
+
+
 def choose(
     architecture: Architecture,
     nonlinearity: tuple[str, ...] | None,
@@ -42,6 +46,7 @@ def choose(
     sizes: tuple[int, int],
     device: torch.device,
     *,
+    programs: Programs,
     has_outputs: bool = True,
     keep_all: bool = False,
 ) -> Choice:
@@ -54,6 +59,7 @@ def choose(
         kernels: `auto`, `population`, `spread` or `cudnn`.
         sizes: members and sequences.
         device: where.
+        programs: those that the model has; others are added.
         has_outputs: whether outputs are computed, or states only.
         keep_all: whether states of all steps are asked for.
 
@@ -65,12 +71,13 @@ def choose(
         if isinstance(layers, str):
             raise ModelError(layers)
         return Choice(layers, "cuDNN, asked for")
-    population = gpu_program(architecture, nonlinearity, precision, is_spread=False, has_outputs=has_outputs)
+    made = partial(_kept, programs, architecture, nonlinearity, precision, has_outputs=has_outputs)
+    population = made(is_spread=False)
     room = processors(device).own
     own = described(population, sizes, room)
     if kernels == "population":
         return Choice(population, f"{own}, asked for")
-    spread = gpu_program(architecture, nonlinearity, precision, is_spread=True, has_outputs=has_outputs)
+    spread = made(is_spread=True)
     found = spread_reason(spread, sizes, device)
     if kernels == "spread":
         if isinstance(found, str):
@@ -89,6 +96,20 @@ def choose(
     if by_cudnn < found.microseconds:  # it is not taken unasked: what is carried from step to step is float32
         hint = f"; cuDNN would take about {by_cudnn:.1f}, with states in bf16 (path='gpu-cudnn')"
     return Choice(spread, f"{found}{hint}")
+
+
+def _kept(
+    programs: Programs,
+    architecture: Architecture,
+    nonlinearity: tuple[str, ...] | None,
+    precision: str,
+    **options: bool,
+) -> GpuProgram:
+    """A program that the model has from then on, though others may drive it from the cache."""
+    key = (architecture, nonlinearity, precision, *options.items())
+    if key not in programs:
+        programs[key] = gpu_program(architecture, nonlinearity, precision, **options)
+    return programs[key]
 
 
 def cudnn_layers(
@@ -196,8 +217,8 @@ def spread_reason(program: GpuProgram, sizes: tuple[int, int], device: torch.dev
     """How the components of a network are cut up, or why they cannot be."""
     if is_interpreted():
         return "Triton's interpreter runs one program after another"
-    if torch.cuda.get_device_capability(device) < (8, 0):
-        return "its kernels need a GPU of compute capability 8.0 or more"
+    if obstacle := cuda_obstacle(device):
+        return obstacle
     found: list[Tiling] = []
     for number, component in enumerate(program.plan.components):
         if component.is_hoisted:

@@ -17,6 +17,7 @@ from rnnlab.engine.disk import keep, kept
 from rnnlab.errors import ModelError
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_OPTIONS = (b"--std=c++17", b"--device-as-default-execution-space")
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: it does not wait for the default stream
 
 
@@ -24,8 +25,7 @@ class CudaFunction:
     """The function `kernel` of a text, loaded on one device; it takes one struct of 8-byte numbers and pointers."""
 
     def __init__(self, source: str, device: int, shared_bytes: int) -> None:
-        major, minor = torch.cuda.get_device_capability(device)
-        image = machine_code(source, f"sm_{major}{minor}")
+        image = machine_code(source, code_architecture(torch.cuda.get_device_capability(device)))
         module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         with torch.cuda.device(device):
             _check(_driver().cuModuleLoadData(ctypes.byref(module), image), "load a kernel")
@@ -68,9 +68,31 @@ def _context(device: int) -> ctypes.c_void_p:
     return context
 
 
+def code_architecture(capability: tuple[int, int]) -> str:
+    """The newest architecture that NVRTC knows and whose machine code a GPU of some compute capability runs."""
+    major, minor = capability
+    known = [number for number in _known_architectures() if number // 10 == major and number % 10 <= minor]
+    if not known:
+        version = ".".join(map(str, _nvrtc_version()))
+        raise ModelError(
+            f"NVRTC {version} does not know GPUs of compute capability {major}.{minor}: take a newer torch"
+        )
+    return f"sm_{max(known)}"
+
+
+@lru_cache(maxsize=16)
+def code_obstacle(capability: tuple[int, int]) -> str | None:
+    """Why no kernels can be compiled for a GPU of some compute capability, if they cannot be."""
+    try:
+        code_architecture(capability)
+    except ModelError as error:
+        return str(error)
+    return None
+
+
 def machine_code(source: str, architecture: str) -> bytes:
     """What NVRTC makes of a text for an architecture such as `sm_90`, from disk if it is there."""
-    key = hashlib.sha256(f"{architecture}\n{_nvrtc_version()}\n{source}".encode()).hexdigest()[:24]
+    key = hashlib.sha256(f"{architecture}\n{_nvrtc_version()}\n{_OPTIONS}\n{source}".encode()).hexdigest()[:24]
     name = f"rnnlab_kernel_{key}.cubin"
     image = kept(name)
     if image is None:
@@ -83,7 +105,7 @@ def _compile(source: str, architecture: str) -> bytes:
     library, program = _nvrtc(), ctypes.c_void_p()
     created = library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"rnnlab.cu", 0, None, None)
     assert created == 0, created
-    options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17", b"--device-as-default-execution-space"]
+    options = [f"--gpu-architecture={architecture}".encode(), *_OPTIONS]
     failed = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     if failed:
         raise ModelError(f"NVRTC cannot compile a kernel for {architecture}:\n{_text_of(program, 'ProgramLog')}")
@@ -134,6 +156,15 @@ def _nvrtc_version() -> tuple[int, int]:
     major, minor = ctypes.c_int(), ctypes.c_int()
     _nvrtc().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return major.value, minor.value
+
+
+@lru_cache(maxsize=1)
+def _known_architectures() -> tuple[int, ...]:
+    count = ctypes.c_int()
+    _nvrtc().nvrtcGetNumSupportedArchs(ctypes.byref(count))
+    found = (ctypes.c_int * count.value)()
+    _nvrtc().nvrtcGetSupportedArchs(found)
+    return tuple(found)
 
 
 def _check(code: int, what: str) -> None:

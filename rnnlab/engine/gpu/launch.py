@@ -42,9 +42,10 @@ def launch(
     moments = arrays.program.moments(number, arrays.T, arrays.first_step, arrays.device, backward=backward)
     if not len(moments):  # a short sequence may have no time at which these nodes exist
         return
+    rows = batch_tile(arrays.P, arrays.B, arrays.processors.own)
+    _require_few_programs(arrays, rows)
     _require_short_addresses(arrays)
     tensors = [moments if argument.kind == "moments" else find(argument) for argument in kernel.text.arguments]
-    rows = batch_tile(arrays.P, arrays.B, arrays.processors.own)
     grid = (arrays.P, -(-arrays.B // rows))
     options = {"ROWS": rows, "num_warps": kernel.text.num_warps, "num_stages": kernel.text.num_stages}
     kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), **options)
@@ -63,6 +64,7 @@ def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], T
         (arrays.P, arrays.B),
         arrays.processors.own,
     )
+    _require_few_programs(arrays, shape.rows)
     device = arrays.device.index or 0
     kernel = arrays.program.resident_kernel(number, shape, arrays.shared, gradients, device)
     tensors = [find(argument) for argument in kernel.text.arguments]
@@ -70,6 +72,7 @@ def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], T
 
 
 MOST_BYTES_A_TIME = 2**31 - 1  # of all sequences in an array: kernels multiply times with numbers of 32 bits
+MOST_PROGRAMS = 65_535  # along every axis of a grid but the first
 LEAST_NUMBERS = 4096  # of matrices in a program of a cluster: with fewer it would mostly wait for the others
 MOST_ROWS_OF_GATES = 32  # in programs of nodes with several gates: with more their threads have too few registers
 
@@ -129,6 +132,14 @@ def _launch(
     _require_short_addresses(arrays)
     numbers = [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step, first_team]
     kernel.function.launch(grid, kernel.num_threads, numbers, at_once=at_once)
+
+
+def _require_few_programs(arrays: GpuArrays, rows: int) -> None:
+    """A grid has room for so many members, and so many programs' sequences."""
+    if arrays.P > MOST_PROGRAMS:
+        raise ModelError(f"{arrays.P} members are too many for a GPU: give at most {MOST_PROGRAMS} at a time")
+    if (most := MOST_PROGRAMS * rows) < arrays.B:
+        raise ModelError(f"{arrays.B} sequences at once are too many, {rows} in each program: give at most {most}")
 
 
 def _require_short_addresses(arrays: GpuArrays) -> None:

@@ -1,22 +1,52 @@
 """Large products over all times, by torch, in the precision that was asked for."""
 
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Condition, Lock
 
 import torch
 from torch import Tensor
 
+# The setting is the whole process's: threads that want the same have it together, others wait until they have left.
+_ENTRANCE = Lock()  # who waits is not overtaken by those that want what is set
+_CHANGE = Condition()
+_INSIDE: Counter[str] = Counter()  # threads by what they want
+
 
 @contextmanager
 def multiplying(precision: str) -> Generator[None]:
-    """Inside, torch multiplies float32 matrices as the precision says; what was set before is set again after."""
-    setting = torch.backends.cuda.matmul
-    before = setting.fp32_precision
-    setting.fp32_precision = "ieee" if precision == "float32" else "tf32"
+    """Inside, torch multiplies float32 matrices as the precision says; what was set before is set again after.
+
+    A thread is inside once at most: for another precision it would wait for itself.
+    """
+    wanted = "ieee" if precision == "float32" else "tf32"
+    with _ENTRANCE, _CHANGE:
+        _CHANGE.wait_for(lambda: _INSIDE.total() == _INSIDE[wanted])
+        _enter(wanted)
     try:
         yield
     finally:
-        setting.fp32_precision = before
+        with _CHANGE:
+            _leave(wanted)
+            _CHANGE.notify_all()
+
+
+_before: list[str] = []  # what was set when nobody was inside
+
+
+def _enter(wanted: str) -> None:
+    setting = torch.backends.cuda.matmul
+    if not _INSIDE.total():
+        _before.append(setting.fp32_precision)
+        setting.fp32_precision = wanted
+    _INSIDE[wanted] += 1
+
+
+def _leave(wanted: str) -> None:
+    _INSIDE[wanted] -= 1
+    if not _INSIDE.total():
+        torch.backends.cuda.matmul.fp32_precision = _before.pop()
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rnnlab.engine.gpu.compiled import KernelText, compiled
-from rnnlab.engine.gpu.cuda_driver import CudaFunction
+from rnnlab.engine.gpu.cuda_driver import CudaFunction, code_obstacle
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
@@ -61,8 +61,16 @@ def _shared_memory(device: int) -> int:
 
 
 def runs_cuda() -> bool:
-    """Whether kernels in CUDA C++ run here: they need matrix units and copies of compute capability 8.0."""
-    return not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (8, 0)
+    """Whether kernels in CUDA C++ run here."""
+    return not torch.cuda.is_available() or cuda_obstacle() is None
+
+
+def cuda_obstacle(device: torch.device | None = None) -> str | None:
+    """Why kernels in CUDA C++ do not run on a GPU, if they do not: on that at hand, if none is named."""
+    capability = torch.cuda.get_device_capability(device)
+    if capability < (8, 0):  # matrix units and copies
+        return "its kernels need a GPU of compute capability 8.0 or more"
+    return code_obstacle(capability) if torch.cuda.is_available() else None
 
 
 def cluster_size() -> int:

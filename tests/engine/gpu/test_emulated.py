@@ -1,6 +1,9 @@
 """Kernels in CUDA C++ compute what the reference does, on the CPU: `emulator` runs them where there is no GPU."""
 
+import copy
+import gc
 import sys
+import weakref
 from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
@@ -30,8 +33,8 @@ from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
 from tests.engine.networks import (
     both_directions,
     by_graph,
-    cells_without_matrices,
     catalogue,
+    cells_without_matrices,
     in_a_cycle_every_second_step,
     lagging_cell,
     numbers_in_turn,
@@ -329,6 +332,24 @@ def test_a_batch_whose_addresses_are_too_long_is_refused(monkeypatch: pytest.Mon
         check(architecture("sh:lstm", **SIZES, units=5), batch_size=2)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"population": 3}, "3 members are too many for a GPU: give at most 2 at a time"),
+        ({"batch_size": 33}, "33 sequences at once are too many, 16 in each program: give at most 32"),
+    ],
+)
+def test_more_programs_than_a_grid_has_are_refused(
+    monkeypatch: pytest.MonkeyPatch, choose_shape: ChooseShape, sizes: dict[str, int], message: str
+) -> None:
+    monkeypatch.setattr(launch, "MOST_PROGRAMS", 2)
+    choose_shape(1)
+    network = architecture("sh:lstm", **SIZES, units=5)
+    check(network, population=2, batch_size=32)
+    with pytest.raises(ModelError, match=message):
+        check(network, **{"population": 2, "batch_size": 2, **sizes})
+
+
 @pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize("name", SPREAD)
 def test_spread_networks_agree(name: str, precision: str) -> None:
@@ -511,3 +532,35 @@ def test_an_output_may_be_changed_in_place() -> None:
         y.mul_(factor).sum().backward()
         found.append([array.grad / factor for array in arrays_of(model) if array.grad is not None])
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_programs_live_as_long_as_a_model_that_used_them() -> None:
+    """Recorded CUDA graphs read their tensors, whatever other architectures have run since."""
+    model = Model(
+        architecture("sh:tanh", **SIZES, units=5),
+        generator=torch.Generator().manual_seed(0),
+        population=2,
+        nonlinearity=["tanh", "relu"],
+        path="gpu-population",
+    )
+    read: list[weakref.ref[torch.Tensor]] = []
+    with pytest.MonkeyPatch.context() as patches:
+        is_relu = program.GpuProgram.is_relu
+
+        def watched(*arguments: Any) -> torch.Tensor:
+            found = is_relu(*arguments)
+            read.append(weakref.ref(found))
+            return found
+
+        patches.setattr(program.GpuProgram, "is_relu", watched)
+        for _ in range(2):
+            model(torch.zeros(2, 1, 3, 3))
+            for units in range(10, 11 + gpu_program.cache_info().maxsize):
+                gpu_program(architecture("sh:tanh", **SIZES, units=units), None, "float32", is_spread=False)
+    gc.collect()
+    assert read[0]() is not None
+    assert all(each() is read[0]() for each in read)
+    copy.deepcopy(model)
+    del model
+    gc.collect()
+    assert read[0]() is None

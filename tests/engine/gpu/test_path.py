@@ -73,7 +73,7 @@ def choose_on_h200(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> Chose
     monkeypatch.setattr(program, "cluster_size", lambda: gpu.cluster_size)
 
     def chosen(network: Architecture, kernels: str, members: int, batch: int, precision: str = "bf16") -> Choice:
-        return choose(network, None, precision, kernels, (members, batch), torch.device("cuda"))
+        return choose(network, None, precision, kernels, (members, batch), torch.device("cuda"), programs={})
 
     return chosen
 
@@ -83,6 +83,22 @@ def test_kernels_asked_for_are_taken(choose_on_h200: Chosen) -> None:
     assert not population.program.is_spread
     assert population.reason == "a program for each member, asked for"
     assert choose_on_h200(LARGE, "spread", 1, 64).program.is_spread
+
+
+def test_kernels_that_cannot_be_compiled_are_not_chosen(
+    choose_on_h200: Chosen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But Triton's, which has a compiler of its own."""
+    reason = "NVRTC, which torch's CUDA builds bring along, is not to be found"
+    monkeypatch.setattr(program, "code_obstacle", lambda capability: reason)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for kernels, wanted in (("auto", f"a program for each member: {reason}"), ("population", "asked for")):
+        found = choose_on_h200(LARGE, kernels, 1, 64)
+        assert not found.program.is_spread
+        assert not any(found.program.shapes(number) for number in range(len(found.program.plan.components)))
+        assert found.reason.endswith(wanted)
+    with pytest.raises(ModelError, match=f"the network cannot be spread over the GPU: {reason}"):
+        choose_on_h200(LARGE, "spread", 1, 64)
 
 
 def test_cudnn_is_named_where_it_is_faster_and_taken_where_it_is_asked_for(choose_on_h200: Chosen) -> None:
