@@ -34,6 +34,10 @@ few as five seeds it is too narrow (of normal scores it would hold the true mean
 says, and how it is checked, stands in the specification; comparisons are tested where several seeds were trained
 (Welch's test) or settings drawn at random (ranks and shares; of pairs where both have the same settings), each for
 itself: the verdicts in the reports, which name a winner among many, correct for their number and are stricter.
+
+**Recollected** numbers of the papers, marked \\*, were written down from memory and could not be checked against the
+paper: do not cite them as the paper's. Those marked † come from notes that quote the paper's table. All others stand in
+the paper's own text.
 """
 
 

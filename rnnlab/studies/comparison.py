@@ -8,7 +8,7 @@ learns, or of a grid, were chosen, and say nothing about chance.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from rnnlab.graph.measures import Measures, measure
 from rnnlab.studies.expansion import network_name, size_words
 from rnnlab.studies.statistics import Interval, PairTest, Summary, mean_interval, pairwise_tests, summary
 from rnnlab.studies.verdict import Verdict, judge, without_seeds
+from rnnlab.tasks.memorised import AbstractMemorisedTask
 from rnnlab.tasks.task import Score
 from rnnlab.tuning.arms import Arm
 
@@ -125,7 +126,8 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
     """
     arms = [record.arm for record in records]
     _check(study, arms)
-    score, sample = arms[0].score, _sample(records)
+    own, sample = {each.arm.name: own_score(each, arms[0].score) for each in records}, _sample(records)
+    score = _shared_score(arms[0].score, tuple(own.values()))
     contenders = tuple(_contender(record, score.name, sample) for record in records)
     are_drawn = sample == "seeds" or all(arm.sampler == "random" for arm in arms)
     drawn = {each.name: each.scores for each in contenders} if are_drawn else {}
@@ -133,7 +135,7 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
     if sample == "trials" and any(record.repeated is not None for record in records):
         verdict = Verdict(None, (), "No verdict yet: the best settings are still to be trained over seeds.", ())
     elif are_drawn or len(contenders) == 1:
-        verdict = judge(score, {each.name: each.summary for each in contenders}, tests, LEVEL, sample)
+        verdict = judge(score, own, {each.name: each.summary for each in contenders}, tests, LEVEL, sample)
     else:
         verdict = without_seeds(score, {each.name: each.validation for each in contenders})
     return Comparison(
@@ -216,6 +218,25 @@ def _contender(record: "ArmRecord", score: str, sample: Sample) -> Contender:
         num_infeasible=sum(trial.state == "infeasible" for trial in tuned),
         validation=None if record.best is None else record.best.value,
     )
+
+
+def own_score(record: "ArmRecord", score: Score) -> Score:
+    """The score of the task that an arm's result was trained on: tuning may have chosen its number of samples.
+
+    Args:
+        record: of the arm.
+        score: that of the task before tuning. It stays so where nothing is learned by heart: what is best then is
+            the same for all arguments, and the chance beside it can take seconds to measure.
+    """
+    task, chosen = record.arm.task, record.chosen
+    if chosen is None or not chosen.arguments or not isinstance(task, AbstractMemorisedTask):
+        return score
+    return replace(cast(Any, task), **chosen.arguments).scores[0]
+
+
+def _shared_score(score: Score, own: Sequence[Score]) -> Score:
+    """What all are compared by, with a best value only where tuning has left it as it was."""
+    return score if {each.best for each in own} == {score.best} else replace(score, best=None)
 
 
 def score_on_test(trial: "Trial", score: str) -> float | None:

@@ -35,12 +35,18 @@ class Verdict:
 
 
 def judge(
-    score: Score, summaries: Mapping[str, Summary], tests: Sequence[PairTest], level: float, sample: str
+    score: Score,
+    own: Mapping[str, Score],
+    summaries: Mapping[str, Summary],
+    tests: Sequence[PairTest],
+    level: float,
+    sample: str,
 ) -> Verdict:
     """Judge architectures by tests of all pairs.
 
     Args:
         score: what is compared, and whether lower or higher values are better.
+        own: the same for each architecture, with the best value of its own task.
         summaries: the runs of each architecture.
         tests: Welch's tests of all pairs, corrected.
         level: how small a corrected p value must be.
@@ -50,7 +56,7 @@ def judge(
     judged = sorted(
         (name for name, each in summaries.items() if each.num > 1), key=lambda name: sign * summaries[name].mean
     )
-    case = _Case(score, summaries, {frozenset((test.first, test.second)): test for test in tests}, level, sample)
+    case = _Case(score, own, summaries, {frozenset((test.first, test.second)): test for test in tests}, level, sample)
     if not judged:
         return Verdict(None, (), case.nobody_judged(), tuple(case.runs()))
     others = [name for name in judged[1:] if not case.differ(judged[0], name)]
@@ -84,6 +90,7 @@ class _Case:
     """What is known, and how to put it."""
 
     score: Score
+    own: Mapping[str, Score]
     summaries: Mapping[str, Summary]
     tests: Mapping[frozenset[str], PairTest]
     level: float
@@ -193,7 +200,7 @@ class _Case:
         """Who has learned nothing; the average of all trials of tuning does not tell that."""
         if self.sample == "trials":
             return []
-        return [name for name in judged if not has_learned(self.score, self.summaries[name].mean)]
+        return [name for name in judged if not has_learned(self.own[name], self.summaries[name].mean)]
 
     def nobody_judged(self) -> str:
         if any(each.num_infeasible for each in self.summaries.values()):

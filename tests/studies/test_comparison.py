@@ -165,7 +165,8 @@ def around(mean: float, spread: float = 0.01, num: int = 10) -> list[float | Non
 
 def verdict(scores: dict[str, list[float | None]], score: Score = LOW, sample: str = "seeds") -> Verdict:
     tests = pairwise_tests(scores)
-    return judge(score, {name: summary(values) for name, values in scores.items()}, tests, 0.05, sample)
+    own, summaries = dict.fromkeys(scores, score), {name: summary(values) for name, values in scores.items()}
+    return judge(score, own, summaries, tests, 0.05, sample)
 
 
 def test_winner_differs_from_all_others() -> None:
@@ -302,6 +303,17 @@ def test_learned_means_clearly_better_than_chance() -> None:
     assert [has_learned(LOW, value) for value in (0.99, 0.96, 0.94, 0.0)] == [False, False, True, True]
     assert [has_learned(HIGH, value) for value in (0.1, 0.12, 0.2)] == [False, False, True]
     assert has_learned(replace(LOW, chance=(1.0, 2.0)), 5.0)
+
+
+@pytest.mark.parametrize(("num_samples", "has_won"), [(200, True), (1000, False), (20_000, False)])
+def test_learning_is_judged_by_the_samples_that_tuning_chose(num_samples: int, has_won: bool) -> None:
+    """30 bits are much of 200 and less than a twentieth of 1000."""
+    task = {"name": "capacity", "num_samples": 1000}
+    scores = {"sh": around(20.0), "td": around(30.0)}
+    found = compared(with_scores(scores, task=task, space={"task.num_samples": [num_samples]}))
+    assert found.verdict.winner == ("td" if has_won else None)
+    assert found.verdict.sentence.startswith("td is best" if has_won else "None of them has learned the task")
+    assert found.score.best == (1000.0 if num_samples == 1000 else None)
 
 
 def test_verdict_needs_significance_after_correction() -> None:
