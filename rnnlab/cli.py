@@ -342,8 +342,8 @@ def bench_cpu_command(
 
     The competitors are torch.nn, JAX, torchrecurrent and hand-written loops. A step is forward, backward and all weight
     gradients. Both sides must compute the same before they are timed; they take turns, and a row shows the ratio of
-    their medians, and for memory that of their peaks. Losses are shown like wins, and competitors that are not
-    installed are listed too (`pip install 'rnnlab[bench]'`).
+    their medians, and for memory that of their peaks. Rows where rnnlab is slower are shown too, as are competitors
+    that are not installed (`pip install 'rnnlab[bench]'`).
     """
     from rnnlab.bench.cpu import bench_cpu
 

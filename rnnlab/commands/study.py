@@ -153,7 +153,7 @@ def table_command(
 @study_app.command("record")
 def record_command(
     name: StudyName,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A .json or .json.gz file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .json or .json.gz file to write.")],
     store: StorePlace = "rnnlab.db",
     points: Annotated[int, typer.Option(help="Maximum number of points per learning curve.")] = 200,
 ) -> None:
