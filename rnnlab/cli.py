@@ -14,7 +14,19 @@ import typer
 from rnnlab.architecture.cells import CELLS, Cell
 from rnnlab.architecture.files import find_connections, sized_architecture
 from rnnlab.commands.compare import compare_command, report_command
-from rnnlab.commands.options import AsJson, NameOrFile, count, task_words
+from rnnlab.commands.options import (
+    AsJson,
+    AsJsonLines,
+    Device,
+    NameOrFile,
+    Parameters,
+    Precision,
+    ReportEvery,
+    TaskName,
+    Units,
+    count,
+    task_words,
+)
 from rnnlab.commands.study import study_app
 from rnnlab.commands.tune import tune_command
 from rnnlab.errors import RnnlabError
@@ -64,7 +76,7 @@ class Direction(StrEnum):
 
 @app.callback(invoke_without_command=True)
 def version_option(
-    version: Annotated[bool, typer.Option("--version", help="Show the version.", show_default=False)] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", show_default=False)] = False,
 ) -> None:
     """A laboratory for recurrent neural networks."""
     if version:
@@ -75,13 +87,14 @@ def version_option(
 def list_command(
     what: Annotated[
         Listing | None,
-        typer.Argument(help="Only these; tasks then come with their sizes and scores.", show_default="all of them"),
+        typer.Argument(help="List only these; tasks then come with their sizes and scores.", show_default="all"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show every architecture of the catalogue with its measures, every cell and every task.
 
-    An architecture and a cell make a network: `td:lstm`. A bare architecture has tanh cells, a bare cell is one layer.
+    An architecture and a cell make a network: `td:lstm`. An architecture alone has tanh cells; a cell alone is one
+    layer.
     """
     tables = {
         Listing.ARCHITECTURES: (_architecture_lines, _architecture_entries),
@@ -99,18 +112,19 @@ def list_command(
 def measure_command(
     architecture: NameOrFile,
     direction: Annotated[
-        Direction | None, typer.Option(help="Of a bidirectional network, the half to measure.", show_default=False)
+        Direction | None, typer.Option(help="Which half of a bidirectional network to measure.", show_default=False)
     ] = None,
     show_plan: Annotated[
-        bool, typer.Option("--plan", help="Show also how the network runs on a CPU: order, slots, products, memory.")
+        bool, typer.Option("--plan", help="Also show how the network runs on a CPU: order, slots, products, memory.")
     ] = False,
     units: Annotated[
-        int | None, typer.Option(help="With --plan, the width of every layer of a name.", show_default="64")
+        int | None,
+        typer.Option(help="With --plan: width of every hidden layer, unless a file gives widths.", show_default="64"),
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(help="With --plan, how many sequences a training step takes.", show_default="32")
+        int | None, typer.Option(help="With --plan: sequences per training step.", show_default="32")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="With --plan, how long they are.", show_default="100")] = None,
+    steps: Annotated[int | None, typer.Option(help="With --plan: time steps per sequence.", show_default="100")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure depth and reach through time exactly, with proofs.
@@ -136,12 +150,14 @@ def draw_command(
     architecture: NameOrFile,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="An .svg, .png or .pdf file; NAME.svg here where left out."),
+        typer.Option(
+            "--output", "-o", help="The .svg, .png or .pdf file to write.", show_default="NAME.svg in this folder"
+        ),
     ] = None,
     unfold: Annotated[
-        int | None, typer.Option(metavar="STEPS", help="Draw this many time steps of the unfolded graph.")
+        int | None, typer.Option(metavar="STEPS", help="Draw the graph unfolded over this many time steps.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="A heading for the picture.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the picture.", show_default=False)] = None,
     highlight: Annotated[
         bool, typer.Option(help="Colour the longest path red, the longest input-output path yellow, the shortest blue.")
     ] = True,
@@ -161,18 +177,19 @@ def draw_command(
 def show_command(
     context: typer.Context,
     name: Annotated[
-        str, typer.Argument(metavar="TASK|FILE", help="A name that `rnnlab list tasks` shows, or a Python file.")
+        str, typer.Argument(metavar="TASK|FILE", help="A task's name (see `rnnlab list tasks`), or a Python file.")
     ],
-    number: Annotated[int, typer.Option(help="Which sequence of the validation split to show.")] = 1,
+    number: Annotated[int, typer.Option(help="Which sequence of the validation split to show, from 1.")] = 1,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw it to this .svg, .png or .pdf file instead.")
+        Path | None,
+        typer.Option("--output", "-o", help="Draw it to this .svg, .png or .pdf file instead of the terminal."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a task: its sizes and scores, and one sequence as the network sees it.
 
-    Arguments of the task follow its name: `rnnlab show adding --length 20`. Where members of a population differ, give
-    one value for each: `rnnlab show capacity --num-samples 100,200`.
+    Arguments of the task follow its name: `rnnlab show adding --length 20`. Comma-separated values go to successive
+    members of a population: `rnnlab show capacity --num-samples 100,200`.
     """
     if name.startswith("-"):
         raise RnnlabError(f"name the task before its arguments: rnnlab show TASK {name} ...")
@@ -195,58 +212,54 @@ def show_command(
 def train_command(
     context: typer.Context,
     architecture: NameOrFile,
-    task_name: Annotated[
-        str, typer.Option("--task", metavar="TASK|FILE", help="A name that `rnnlab list tasks` shows, or a file.")
-    ],
+    task_name: TaskName,
     population: Annotated[
-        int | None, typer.Option(help="Train so many members at once, with seeds one after another.")
+        int | None, typer.Option(help="Train this many members at once, with consecutive seeds.")
     ] = None,
     hyperparameter: Annotated[
         list[str] | None,
         typer.Option(
-            "--hyperparameter", "-p", metavar="NAME=VALUE", help="May be given often. Commas: one for each member."
+            "--hyperparameter",
+            "-p",
+            metavar="NAME=VALUE",
+            help="Repeatable. Comma-separated values go to successive members.",
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="How many training steps; short for -p num_steps=STEPS.", show_default="10000")
+        int | None, typer.Option(help="Number of training steps; short for -p num_steps=STEPS.", show_default="10000")
     ] = None,
-    units: Annotated[
-        int | None, typer.Option(help="The width of every hidden layer of a name.", show_default="64")
-    ] = None,
-    parameters: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="In place of units: the most parameters, as 20000 or 20k.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the batches and of the first member's initial numbers.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER.")] = "cpu",
-    precision: Annotated[str, typer.Option(help="How a GPU multiplies: float32, tf32 or bf16.")] = "float32",
+    units: Units = None,
+    parameters: Parameters = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the batches and of the first member's initial values.")] = 0,
+    device: Device = "cpu",
+    precision: Precision = "float32",
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Save the run there, to go on after an interruption.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Save checkpoints there, to resume from after an interruption."),
     ] = None,
-    save_every: Annotated[int, typer.Option(help="After how many steps it is saved.")] = 1000,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in that folder.")] = False,
-    report_every: Annotated[int, typer.Option(help="After how many steps progress is told.")] = 100,
+    save_every: Annotated[int, typer.Option(help="Save a checkpoint every this many steps.")] = 1000,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint in that folder.")] = False,
+    report_every: ReportEvery = 100,
     tensorboard: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write curves there for TensorBoard.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write learning curves there for TensorBoard.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the trained model to this .safetensors file.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything that happens as a line of JSON; the last is the result.")
-    ] = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Train a network, or a population of networks, on a task.
 
-    Arguments of the task follow: `rnnlab train lstm --task adding --length 200`. One that has the name of an option
-    here is written --task-NAME. Hyperparameters are those of `rnnlab.Hyperparameters`: `-p learning_rate=0.01,0.001`
-    trains two members that differ in it. Ctrl-C stops after the step it is at, saves a checkpoint and says how to go
-    on.
+    Arguments of the task are given as options: `rnnlab train lstm --task adding --length 200`. Where one has the name
+    of an option listed here, write --task-NAME. Hyperparameters are those of `rnnlab.Hyperparameters`:
+    `-p learning_rate=0.01,0.001` trains two members that differ in it. Ctrl-C stops after the current step, saves a
+    checkpoint and prints the command that resumes.
     """
     from rnnlab.training.console import run_and_show
     from rnnlab.training.words import members_from_words, network_for, usable_device
 
     if resume and checkpoint is None:
-        raise RnnlabError("--resume needs --checkpoint FOLDER, the folder to go on from")
+        raise RnnlabError("--resume needs --checkpoint FOLDER, the folder to resume from")
     chosen = task_from_words(task_name, task_words(context.args))
     settings = [*(hyperparameter or []), *([] if steps is None else [f"num_steps={steps}"])]
     is_complete = run_and_show(
@@ -278,16 +291,16 @@ app.command("report")(report_command)
 
 @data_app.callback(invoke_without_command=True)
 def data_group(context: typer.Context) -> None:
-    """Find the files of data sets, which rnnlab reads but does not bring."""
+    """Manage the files of data sets, which rnnlab reads but does not ship."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
 @data_app.command("add")
 def data_add_command(
-    folder: Annotated[Path, typer.Argument(help="A folder that holds files of data sets.")], as_json: AsJson = False
+    folder: Annotated[Path, typer.Argument(help="A folder with files of data sets.")], as_json: AsJson = False
 ) -> None:
-    """Remember a folder of data files, after verifying them, and say what it holds."""
+    """Verify a folder of data files, remember it, and show what it holds."""
     from rnnlab.tasks.data import add_folder
 
     found = add_folder(folder)
@@ -297,7 +310,7 @@ def data_add_command(
 
 @data_app.command("list")
 def data_list_command(as_json: AsJson = False) -> None:
-    """Say which data sets are there and verified, which are missing, where they are published, under which terms."""
+    """Show which data sets are present and verified or missing, where they are published and under which terms."""
     from rnnlab.tasks.data import list_data
 
     found = list_data()
@@ -306,7 +319,7 @@ def data_list_command(as_json: AsJson = False) -> None:
 
 @bench_app.callback(invoke_without_command=True)
 def bench_group(context: typer.Context) -> None:
-    """Measure speed and memory against the peers on this machine."""
+    """Measure speed and memory on this machine against other libraries."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -315,22 +328,22 @@ def bench_group(context: typer.Context) -> None:
 def bench_cpu_command(
     threads: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="NUMBER", help="How many threads each side has; may be given twice.", show_default="1 and 2"
-        ),
+        typer.Option(metavar="NUMBER", help="Threads for each side; may be given twice.", show_default="1 and 2"),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small shapes and few repeats: shows that it works, not how fast it is.")
+        bool, typer.Option("--quick", help="Small shapes and few repeats: a check that it works, not a measurement.")
     ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the numbers to this JSON file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the measurements to this JSON file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Race training steps against the peers.
+    """Race training steps against other libraries.
 
-    The peers are torch.nn, JAX, torchrecurrent and loops written by hand. A step is forward, backward and all weight
+    The competitors are torch.nn, JAX, torchrecurrent and hand-written loops. A step is forward, backward and all weight
     gradients. Both sides must compute the same before they are timed; they take turns, and a row shows the ratio of
-    their medians, and for memory that of their peaks. Rows that lose are shown like all others, and so are peers that
-    are not installed (`pip install 'rnnlab[bench]'`).
+    their medians, and for memory that of their peaks. Rows where rnnlab is slower are shown too, as are competitors
+    that are not installed (`pip install 'rnnlab[bench]'`).
     """
     from rnnlab.bench.cpu import bench_cpu
 
@@ -341,22 +354,25 @@ def bench_cpu_command(
 def bench_train_command(
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER.")] = "cpu",
     precision: Annotated[
-        str | None, typer.Option(help="How rnnlab multiplies on CUDA: float32, tf32 or bf16.", show_default="tf32")
+        str | None,
+        typer.Option(help="Precision of rnnlab's products on CUDA: float32, tf32 or bf16.", show_default="tf32"),
     ] = None,
     threads: Annotated[
         list[int] | None,
-        typer.Option(metavar="NUMBER", help="How many threads each side has; may be given twice.", show_default="2"),
+        typer.Option(metavar="NUMBER", help="Threads for each side; may be given twice.", show_default="2"),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small and few: shows that it works, not how fast it is.")
+        bool, typer.Option("--quick", help="Small shapes and few repeats: a check that it works, not a measurement.")
     ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the numbers to this JSON file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the measurements to this JSON file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Race populations in training against the same trials one after another with torch.nn and torch.optim.
+    """Race the training of populations against training one by one with torch.nn and torch.optim.
 
     A model-step is one training step of one network: a new batch, forward, backward, clipping, Adam. Both sides start
-    from the same numbers, and the losses of their first steps must agree before they are timed.
+    from the same initial values, and the losses of their first steps must agree before they are timed.
     """
     from rnnlab.bench.training import bench_train
 

@@ -85,10 +85,10 @@ def compare(
         task: a name, a table with a name and arguments, or a task.
         parameters: how many numbers each network may have at most; all are made as wide as that allows.
         trials: how many hyperparameter settings are tried for each; TRIALS where neither it nor a budget is given.
-        budget: in place of trials the time for everything, such as "10m", or in seconds; each architecture has the
+        budget: instead of trials, the time for everything, such as "10m", or in seconds; each architecture has the
             same share of it.
         seeds: how often the best setting of each is trained again.
-        steps: of each training run; those of STEPS for the task where left out.
+        steps: of each training run; by default those of STEPS for the task.
         space: what is tuned: the name of a paper's space, a `SearchSpace`, or a table as in a specification; by
             default Collins et al.'s for each architecture's cells.
         sampler: what suggests settings.
@@ -96,7 +96,7 @@ def compare(
         seed: of everything random.
         precision: as in `train`.
         store: a SQLite file, or the URL of a PostgreSQL database.
-        name: of the study; left out, it is made from all that decides its result.
+        name: of the study; by default made from all that decides its result.
         workers: how many processes work on it.
         output: where to write the report: a .html, .md or .json file, or a folder for an HTML file named as the study.
         options: device, report, stop and the rest, as in `Work`. Without a `population`, trials are suggested in ROUNDS
@@ -226,7 +226,7 @@ def _timed(name: str, contest: Mapping[str, Any], trials: Mapping[str, int], num
 
 
 def _population(arms: Sequence[Arm], device: torch.device | str) -> int:
-    """How many networks to train at once: what the device likes, but few enough for the tuner to learn on the way."""
+    """How many networks to train at once: what suits the device, but few enough for the tuner to learn on the way."""
     liked = min(population_size(arm, device) for arm in arms)
     return min(liked, max(FEWEST_AT_ONCE, math.ceil(arms[0].num_trials / ROUNDS)))
 

@@ -64,7 +64,7 @@ def architecture(
     Args:
         name: `graph`, `graph:cell` or `cell`, as `rnnlab list` shows them; a bare cell stands for one layer of it,
             `sh:cell`. Or a `CyclicGraph`.
-        cell: the cell of a name that gives none; tanh where left out.
+        cell: the cell of a name that gives none; tanh by default.
         input_size: the width of every input; with tokens, the size of the vocabulary.
         output_size: the width of every output.
         units: the width of every hidden node, or of each by name.

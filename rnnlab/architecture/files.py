@@ -44,7 +44,7 @@ def sized_architecture(written: str, units: int | None = None) -> Architecture:
 
     Args:
         written: NAME, NAME:CELL, FILE or FILE:CELL, as for `find_architecture`.
-        units: the width of every hidden node, 64 where left out; inputs and outputs are then 1 wide. A file that gives
+        units: the width of every hidden node, 64 by default; inputs and outputs are then 1 wide. A file that gives
             widths itself keeps them, and takes no others.
     """
     file, cell = _split_file(written)

@@ -72,8 +72,8 @@ class EdgeSpec:
         weights: a name shared by edges whose matrices are one.
         carry: whether the edge also brings the source's state itself, which a gated cell needs. Left out, the dense
             edge of smallest positive delay from a node of the same name does.
-        port: which component of the source's state is read; left out, the cell's default for the delay.
-        role: `depth` for the edge whose value a +RNN node uses unchanged; left out, its only edge of delay 0.
+        port: which component of the source's state is read; by default the cell's own for the delay.
+        role: `depth` for the edge whose value a +RNN node uses unchanged; by default its only edge of delay 0.
     """
 
     source: NodeKey
@@ -88,7 +88,9 @@ class EdgeSpec:
     def __post_init__(self) -> None:
         for end in (self.source, self.target):
             if not isinstance(end, tuple) or len(end) != 2:
-                raise ArchitectureError(f'an edge\'s source and target are (name, phase), as ("h", 0); got {end!r}')
+                raise ArchitectureError(
+                    f'an edge\'s source and target are (name, phase), such as ("h", 0); got {end!r}'
+                )
         label = f"edge {self}"
         _choice(label, "transform", self.transform, ("dense", "identity"))
         _choice(label, "role", self.role, (None, "depth"))

@@ -33,7 +33,7 @@ def bench_train(
     Args:
         device: where both sides train. On the CPU 16 networks of 64 units; on CUDA parentheses with 200,000 parameters
             and sequences of 784 steps.
-        precision: how rnnlab multiplies on CUDA; `tf32` where left out. torch multiplies in tf32 too, but for float32.
+        precision: how rnnlab multiplies on CUDA; `tf32` by default. torch multiplies in tf32 too, but for float32.
         threads: how many threads both sides have, one run for each; 2 where there are two cores.
         quick: small and few, to see that all works; the numbers mean little.
         tell: called with every row, and with every case as it begins.

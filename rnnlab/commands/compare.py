@@ -28,41 +28,53 @@ def compare_command(
     context: typer.Context,
     architectures: Annotated[
         list[str],
-        typer.Argument(metavar="NAME|NAME:CELL|FILE", help="Two or more that `rnnlab list` shows, or JSON files."),
+        typer.Argument(
+            metavar="NAME|NAME:CELL|FILE", help="Two or more catalogue names (see `rnnlab list`) or JSON files."
+        ),
     ],
     task_name: TaskName,
     parameters: Annotated[
-        str, typer.Option(metavar="NUMBER", help="How many each network may have at most, as 20000 or 20k.")
+        str, typer.Option(metavar="NUMBER", help="Parameter budget of each network, e.g. 20000 or 20k.")
     ],
     trials: Annotated[
-        int | None, typer.Option(help="How many settings are tried for each architecture.", show_default="32")
+        int | None, typer.Option(help="Hyperparameter settings to try for each architecture.", show_default="32")
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="In place of trials the time for everything, as 10m.", show_default=False),
+        typer.Option(metavar="TIME", help="Instead of --trials: total time, e.g. 10m or 1h30m.", show_default=False),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How often the best setting of each is trained again.")] = 10,
+    seeds: Annotated[
+        int, typer.Option(help="How often to retrain the best setting of each, with different seeds.")
+    ] = 10,
     steps: Annotated[
-        int | None, typer.Option(help="How many training steps a run has.", show_default="what suits the task")
+        int | None, typer.Option(help="Training steps per run.", show_default="chosen for the task")
     ] = None,
     hyperparameter: Annotated[
         list[str] | None,
-        typer.Option("--hyperparameter", "-p", metavar="NAME=VALUE", help="One that is not tuned; may be given often."),
+        typer.Option(
+            "--hyperparameter",
+            "-p",
+            metavar="NAME=VALUE",
+            help="Fix a hyperparameter instead of tuning it. Repeatable.",
+        ),
     ] = None,
     space: Annotated[
-        str | None, typer.Option(help="What is tuned: collins or zhang, or a file.", show_default="collins")
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="Search space: collins, zhang, or a file.", show_default="collins"),
     ] = None,
     sampler: Annotated[str, typer.Option(help="What suggests settings: gp, random, grid or tpe.")] = "gp",
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for everything.")] = 0,
     precision: Precision = "float32",
     store: StorePlace = "rnnlab.db",
-    name: Annotated[str | None, typer.Option(help="Of the study.", show_default="made from all settings")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the study.", show_default="derived from all settings")
+    ] = None,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Where the report goes: a folder, or a .html, .md or .json file."),
+        typer.Option("--output", "-o", help="Where to write the report: a folder, or a .html, .md or .json file."),
     ] = Path(),
     device: Device = "cpu",
-    workers: Annotated[int, typer.Option(help="How many processes of this machine work on it.")] = 1,
+    workers: Annotated[int, typer.Option(help="Worker processes on this machine.")] = 1,
     population: Population = None,
     checkpoints: Checkpoints = None,
     save_every: SaveEvery = None,
@@ -70,10 +82,11 @@ def compare_command(
     grace: Grace = 60.0,
     as_json: AsJsonLines = False,
 ) -> None:
-    """Compare architectures fairly: equal parameters, equal tuning, several seeds, a test, a report.
+    """Compare architectures fairly: equal parameters, equal tuning, several seeds, a statistical test, a report.
 
-    Arguments of the task follow: `rnnlab compare sh td lstm --task adding --length 50 --parameters 2k`. One that has
-    the name of an option here is written --task-NAME. Ctrl-C stops after the step it is at; the same command goes on.
+    Arguments of the task are given as options: `rnnlab compare sh td lstm --task adding --length 50 --parameters 2k`.
+    Where one has the name of an option listed here, write --task-NAME. Ctrl-C stops after the current step; the same
+    command resumes.
     """
     from rnnlab.comparing import compare
     from rnnlab.report.report import Report
@@ -105,18 +118,18 @@ def compare_command(
         output=output,
         **arguments,
     )
-    how_to_resume = f"go on with: {shlex.join(('rnnlab', *context.obj))}"
+    how_to_resume = f"resume with: {shlex.join(('rnnlab', *context.obj))}"
     if not run_and_show(work, Report.to_json, store=store, as_json=as_json, how_to_resume=how_to_resume):
         raise typer.Exit(130)
 
 
 def report_command(
     name: Annotated[
-        str, typer.Argument(metavar="NAME|FILE", help="A study that `rnnlab study list` shows, or a record's file.")
+        str, typer.Argument(metavar="NAME|FILE", help="A study (see `rnnlab study list`), or a record file.")
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="A folder, or a .html, .md or .json file."),
+        typer.Option("--output", "-o", help="Where to write it: a folder, or a .html, .md or .json file."),
     ] = Path(),
     store: StorePlace = "rnnlab.db",
     brief: Annotated[bool, typer.Option("--brief", help="Leave out the drawings of the single comparisons.")] = False,

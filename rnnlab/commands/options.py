@@ -10,41 +10,48 @@ from rnnlab.errors import RnnlabError
 NameOrFile = Annotated[
     str,
     typer.Argument(
-        metavar="NAME|NAME:CELL|FILE", help="A name that `rnnlab list` shows, as td or td:lstm, or a JSON file."
+        metavar="NAME|NAME:CELL|FILE", help="A catalogue name, e.g. td or td:lstm (see `rnnlab list`), or a JSON file."
     ),
 ]
 TaskName = Annotated[
-    str, typer.Option("--task", metavar="TASK|FILE", help="A name that `rnnlab list tasks` shows, or a file.")
+    str, typer.Option("--task", metavar="TASK|FILE", help="A task's name (see `rnnlab list tasks`), or a Python file.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsJsonLines = Annotated[
-    bool, typer.Option("--json", help="Print everything that happens as a line of JSON; the last is the result.")
+    bool, typer.Option("--json", help="Print every event as a line of JSON; the last line is the result.")
 ]
-Units = Annotated[int | None, typer.Option(help="The width of every hidden layer of a name.", show_default="64")]
+Units = Annotated[
+    int | None, typer.Option(help="Width of every hidden layer, unless a file gives widths.", show_default="64")
+]
 Parameters = Annotated[
-    str | None, typer.Option(metavar="NUMBER", help="In place of units: the most parameters, as 20000 or 20k.")
+    str | None, typer.Option(metavar="NUMBER", help="Instead of --units: a parameter budget, e.g. 20000 or 20k.")
 ]
-Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER.")]
-Precision = Annotated[str, typer.Option(help="How a GPU multiplies: float32, tf32 or bf16.")]
+Device = Annotated[str, typer.Option(help="Where to train: cpu, cuda or cuda:NUMBER.")]
+Precision = Annotated[str, typer.Option(help="Precision of products on a GPU: float32, tf32 or bf16.")]
 StorePlace = Annotated[
-    str, typer.Option("--store", metavar="FILE|URL", help="A SQLite file, or postgresql://USER@HOST/NAME.")
+    str,
+    typer.Option(
+        "--store", metavar="FILE|URL", help="Where results are kept: a SQLite file, or postgresql://USER@HOST/NAME."
+    ),
 ]
 Population = Annotated[
-    int | None, typer.Option(help="How many networks are trained at once.", show_default="what the device likes")
+    int | None, typer.Option(help="How many networks to train at once.", show_default="chosen for the device")
 ]
 Checkpoints = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER", help="Save what is being trained there; all workers must see it.", show_default="by the store"
+        metavar="FOLDER",
+        help="Where to save checkpoints; all workers must have access.",
+        show_default="next to the store",
     ),
 ]
 SaveEvery = Annotated[
     int | None,
-    typer.Option(help="After how many steps it is saved.", show_default="every half a minute, or more rarely"),
+    typer.Option(help="Save a checkpoint every this many steps.", show_default="every 30 seconds, or less often"),
 ]
-ReportEvery = Annotated[int, typer.Option(help="After how many steps progress is told.")]
+ReportEvery = Annotated[int, typer.Option(help="Report progress every this many steps.")]
 Grace = Annotated[
-    float, typer.Option(metavar="SECONDS", help="How long a worker may be silent before others go on with its trials.")
+    float, typer.Option(metavar="SECONDS", help="How long a worker may be silent before others take over its trials.")
 ]
 
 
@@ -56,7 +63,7 @@ def count(text: str | None) -> int | None:
     try:
         return round(float(text if factor == 1 else text[:-1]) * factor)
     except (ValueError, OverflowError):
-        raise RnnlabError(f"--parameters is a number as 20000, 20k or 1.5M, got {text!r}") from None
+        raise RnnlabError(f"--parameters takes a number such as 20000, 20k or 1.5M, got {text!r}") from None
 
 
 def task_words(words: list[str]) -> list[str]:

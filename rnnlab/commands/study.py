@@ -22,18 +22,18 @@ from rnnlab.commands.options import (
 
 study_app = typer.Typer(rich_markup_mode=None)
 
-StudyName = Annotated[str, typer.Argument(metavar="NAME", help="A study that `rnnlab study list` shows.")]
-Workers = Annotated[int, typer.Option(help="How many processes of this machine work on it.")]
+StudyName = Annotated[str, typer.Argument(metavar="NAME", help="A study (see `rnnlab study list`).")]
+Workers = Annotated[int, typer.Option(help="Worker processes on this machine.")]
 Ray = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Work on this Ray cluster; local starts one here.", show_default=False),
+    typer.Option(metavar="ADDRESS", help="Run on this Ray cluster; 'local' starts one here.", show_default=False),
 ]
-CpusPerWorker = Annotated[int, typer.Option(help="With --ray and without GPUs, the cores of each worker.")]
+CpusPerWorker = Annotated[int, typer.Option(help="With --ray and without GPUs: cores per worker.")]
 
 
 @study_app.callback(invoke_without_command=True)
 def study_group(context: typer.Context) -> None:
-    """Run studies: architectures, sizes and tasks from a specification, tuned alike, every trial recorded."""
+    """Run studies: architectures, sizes and tasks from a specification, all tuned equally, every trial recorded."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -42,10 +42,11 @@ def study_group(context: typer.Context) -> None:
 def run_command(
     context: typer.Context,
     spec: Annotated[
-        str, typer.Argument(metavar="FILE|NAME", help="A specification, or a name that `rnnlab study list` shows.")
+        str,
+        typer.Argument(metavar="FILE|NAME", help="A specification file, or the name of one (see `rnnlab study list`)."),
     ],
     scale: Annotated[
-        str | None, typer.Option(help="Which scale of the specification.", show_default="its default")
+        str | None, typer.Option(help="Which scale of the specification to run.", show_default="its default")
     ] = None,
     store: StorePlace = "rnnlab.db",
     device: Device = "cpu",
@@ -59,10 +60,10 @@ def run_command(
     grace: Grace = 60.0,
     as_json: AsJsonLines = False,
 ) -> None:
-    """Do what a specification asks for, as far as it is not done.
+    """Run a study from a specification; continues an unfinished one.
 
-    Any number of these commands, on one machine or on many, share the work if they have the same --store. Ctrl-C stops
-    after the step it is at, and says how to go on.
+    Any number of these commands with the same --store, on one machine or many, share the work. Ctrl-C stops after the
+    current step and prints the command that resumes.
     """
     from rnnlab.studies.run import run_study
 
@@ -79,7 +80,7 @@ def resume_command(
         str,
         typer.Argument(
             metavar="NAME|FILE",
-            help="A study, or the file of a record, which is put into the store first, unless its study is there.",
+            help="A study, or a record file, which is first put into the store if its study is not there.",
         ),
     ],
     store: StorePlace = "rnnlab.db",
@@ -94,7 +95,7 @@ def resume_command(
     grace: Grace = 60.0,
     as_json: AsJsonLines = False,
 ) -> None:
-    """Go on with a study that is in the store, or with the record of one; its specification is there too."""
+    """Resume a study from the store or from a record file; either holds its specification."""
     from rnnlab.studies.run import resume_study
 
     options = {"device": device, "population": population, "checkpoints": checkpoints, "save_every": save_every}
@@ -105,7 +106,7 @@ def resume_command(
 
 @study_app.command("status")
 def status_command(name: StudyName, store: StorePlace = "rnnlab.db", as_json: AsJson = False) -> None:
-    """Show how a study stands: progress, best so far, infeasible trials, who works on it, time left."""
+    """Show the state of a study: progress, best so far, infeasible trials, workers, time left."""
     from rnnlab.studies.status import study_status
 
     status = study_status(name, store)
@@ -114,7 +115,7 @@ def status_command(name: StudyName, store: StorePlace = "rnnlab.db", as_json: As
 
 @study_app.command("list")
 def list_command(store: StorePlace = "rnnlab.db", as_json: AsJson = False) -> None:
-    """Show the studies in the store, and the specifications that come with rnnlab."""
+    """List the studies in the store and the specifications that ship with rnnlab."""
     from rnnlab.studies.listing import list_all
 
     found = list_all(store)
@@ -123,17 +124,20 @@ def list_command(store: StorePlace = "rnnlab.db", as_json: AsJson = False) -> No
 
 @study_app.command("table")
 def table_command(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A study, or the file of a record.")],
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A study, or a record file.")],
     store: StorePlace = "rnnlab.db",
     kind: Annotated[
         str | None,
-        typer.Option("--format", help="csv, json or parquet.", show_default="what the file's name says, else csv"),
+        typer.Option("--format", help="csv, json or parquet.", show_default="from the file name, else csv"),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write it to this file; parquet: NAME.parquet if left out.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The file to write.", show_default="the terminal; NAME.parquet for parquet"
+        ),
     ] = None,
 ) -> None:
-    """Give every trial of a study as a row of one table."""
+    """Write all trials of a study as a table, one row per trial."""
     from rnnlab.studies.table import load_study, table_format, table_text, write_table
 
     wanted = table_format(kind, output)
@@ -149,11 +153,11 @@ def table_command(
 @study_app.command("record")
 def record_command(
     name: StudyName,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A .json or .json.gz file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .json or .json.gz file to write.")],
     store: StorePlace = "rnnlab.db",
-    points: Annotated[int, typer.Option(help="The most points that a learning curve keeps.")] = 200,
+    points: Annotated[int, typer.Option(help="Maximum number of points per learning curve.")] = 200,
 ) -> None:
-    """Write all that came of a study to one file, from which tables and reports can be made without the store."""
+    """Write all results of a study to one file, enough for tables and reports without the store."""
     from rnnlab.studies.records import load_record
 
     record = load_record(name, store)
@@ -168,7 +172,7 @@ def _show(context: typer.Context, run: Any, store: str, as_json: bool, options: 
 
     if options["ray"] is None:
         usable_device(options["device"])
-    how_to_resume = f"go on with: {shlex.join(('rnnlab', *context.obj))}"
+    how_to_resume = f"resume with: {shlex.join(('rnnlab', *context.obj))}"
     work = partial(run, store=store, **options)
     if not run_and_show(work, record_to_json, store=store, as_json=as_json, how_to_resume=how_to_resume):
         raise typer.Exit(130)

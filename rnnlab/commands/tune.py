@@ -31,29 +31,34 @@ def tune_command(
     architecture: NameOrFile,
     task_name: TaskName,
     trials: Annotated[
-        int | None, typer.Option(help="How many settings to try.", show_default="100, or all of a smaller grid")
+        int | None, typer.Option(help="Hyperparameter settings to try.", show_default="100, or all of a smaller grid")
     ] = None,
     space: Annotated[
         str | None,
-        typer.Option(metavar="NAME|FILE", help="What is tuned: collins, zhang, or a file.", show_default="collins"),
+        typer.Option(metavar="NAME|FILE", help="Search space: collins, zhang, or a file.", show_default="collins"),
     ] = None,
     sampler: Annotated[str, typer.Option(help="What suggests settings: gp, random, grid or tpe.")] = "gp",
     hyperparameter: Annotated[
         list[str] | None,
-        typer.Option("--hyperparameter", "-p", metavar="NAME=VALUE", help="One that is not tuned; may be given often."),
+        typer.Option(
+            "--hyperparameter",
+            "-p",
+            metavar="NAME=VALUE",
+            help="Fix a hyperparameter instead of tuning it. Repeatable.",
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="How many training steps; short for -p num_steps=STEPS.", show_default="10000")
+        int | None, typer.Option(help="Number of training steps; short for -p num_steps=STEPS.", show_default="10000")
     ] = None,
     units: Units = None,
     parameters: Parameters = None,
-    seed: Annotated[int, typer.Option(help="Of suggestions, networks and batches.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for suggestions, networks and batches.")] = 0,
     device: Device = "cpu",
     precision: Precision = "float32",
     population: Population = None,
     store: StorePlace = "rnnlab.db",
     name: Annotated[
-        str | None, typer.Option(help="Of the study.", show_default="made from all that decides its result")
+        str | None, typer.Option(help="Name of the study.", show_default="derived from all settings")
     ] = None,
     checkpoints: Checkpoints = None,
     save_every: SaveEvery = None,
@@ -63,9 +68,9 @@ def tune_command(
 ) -> None:
     """Find good hyperparameters of a network for a task.
 
-    Arguments of the task follow, as for `rnnlab train`. Given again, the command goes on where it was, or shows the
-    result; with more --trials it adds some. Several of them with the same --store share the work. Ctrl-C stops after
-    the step it is at, and says how to go on.
+    Arguments of the task are given as for `rnnlab train`. Given again, the command resumes, or shows the result; with
+    more --trials it adds some. Several such commands with the same --store share the work. Ctrl-C stops after the
+    current step and prints the command that resumes.
     """
     from rnnlab.training.words import network_for, usable_device
     from rnnlab.tuning.console import run_and_show
@@ -93,6 +98,6 @@ def tune_command(
         report_every=report_every,
         grace=grace,
     )
-    how_to_resume = f"go on with: {shlex.join(('rnnlab', *context.obj))}"
+    how_to_resume = f"resume with: {shlex.join(('rnnlab', *context.obj))}"
     if not run_and_show(run, tuning_to_json, store=store, as_json=as_json, how_to_resume=how_to_resume):
         raise typer.Exit(130)

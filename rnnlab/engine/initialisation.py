@@ -79,9 +79,9 @@ class Initialisation:
         bias: `constant` or `normal` (C25).
         bias_scale: the constant, or what a standard normal is multiplied by (C26).
         gate_bias: b^fg, added to the bias of the gates that the cell names (C20, C27).
-        depth_gate_bias: b^{fg,y}, the same for a gate through depth, as +RNN has it (C20); left out, `gate_bias`.
-        read_out_scale: what matrices into outputs are multiplied by; left out, as others of their form.
-        read_out_bias, read_out_bias_scale: the same for the biases of outputs; left out, as other biases.
+        depth_gate_bias: b^{fg,y}, the same for a gate through depth, as +RNN has it (C20); by default `gate_bias`.
+        read_out_scale: what matrices into outputs are multiplied by; by default as others of their form.
+        read_out_bias, read_out_bias_scale: the same for the biases of outputs; by default as other biases.
     """
 
     square: str = "glorot"

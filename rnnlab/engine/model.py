@@ -51,9 +51,9 @@ class Model(nn.Module):
     Args:
         architecture: what to build.
         seed, generator: what the initial numbers are drawn with, one of the two.
-        population: how many members; left out, one model without the population axis.
+        population: how many members; by default one model without the population axis.
         initialisation: how the numbers start, for all or one for each member.
-        nonlinearity: `tanh` or `relu` for each member, in place of what the cells say.
+        nonlinearity: `tanh` or `relu` for each member, instead of what the cells say.
         path: `auto`, or the name of a path that must run: `cpu`, `reference`, or `gpu` with kernels that suit the
             sizes; `gpu-population` runs each member's network in one program, `gpu-spread` a network in many at once,
             `gpu-cudnn` has cuDNN run a stack of torch's own layers, in bf16, with states in bf16 too.

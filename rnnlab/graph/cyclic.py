@@ -104,8 +104,8 @@ class CyclicGraph:
             sources, targets, delays: one entry an edge; nodes are numbered from 0.
             num_nodes: how many nodes there are.
             inputs, outputs: the numbers of the input and output nodes; all others are hidden.
-            phases: one entry a node; 0 where left out.
-            names: one a node; its number, as a string, where left out.
+            phases: one entry a node; 0 by default.
+            names: one a node; its number, as a string, by default.
             period: the number m of time steps after which the connections repeat.
 
         >>> CyclicGraph.from_arrays([0, 1, 1], [1, 1, 2], [0, 1, 0], num_nodes=3, inputs=[0], outputs=[2])

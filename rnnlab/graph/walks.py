@@ -76,7 +76,7 @@ def potentials(edges: EdgeList, weights: IntArray, parents: IntArray | None = No
     Args:
         edges: the graph.
         weights: one an edge.
-        parents: an edge into each node to begin with (NO_EDGE for none); the heaviest where left out.
+        parents: an edge into each node to begin with (NO_EDGE for none); the heaviest by default.
     """
     weights = _exact(weights, edges.num_nodes)
     parents = heaviest_incoming(edges, weights) if parents is None else parents.copy()

@@ -119,10 +119,10 @@ def seconds_from_words(text: str) -> float:
     (600.0, 5400.0, 90.0)
     >>> seconds_from_words("10")
     Traceback (most recent call last):
-    rnnlab.errors.TuningError: a time is a number with a unit, as 90s, 10m, 1h30m or 2d, got '10'
+    rnnlab.errors.TuningError: a time is a number with a unit, such as 90s, 10m, 1h30m or 2d, got '10'
     """
     if not re.fullmatch(r"(\d+(\.\d+)?[smhd])+", text):
-        raise TuningError(f"a time is a number with a unit, as 90s, 10m, 1h30m or 2d, got {text!r}")
+        raise TuningError(f"a time is a number with a unit, such as 90s, 10m, 1h30m or 2d, got {text!r}")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?)([smhd])", text))
     if not seconds > 0:
         raise TuningError(f"a time is longer than nothing, got {text!r}")

@@ -28,7 +28,7 @@ def find_spec(written: str | Path, *, scale: str | None = None) -> StudySpec:
 
     Args:
         written: a TOML or JSON file, or the name of a specification that comes with rnnlab.
-        scale: which of its scales; left out, its default.
+        scale: which of its scales; if omitted, its default.
 
     Raises:
         TuningError: there is none, or a key in it is wrong.

@@ -43,7 +43,7 @@ def work_on_ray(
         how: everything about the workers; `report` and `stop` are called here. With `device="cuda"` each task has one
             GPU, otherwise `cpus_per_worker` cores.
         address: of the cluster, as `ray.init` takes it; `local` starts one on this machine, and ends it.
-        num_workers: how many tasks; left out, as many as the cluster has GPUs, or cores for.
+        num_workers: how many tasks; by default as many as the cluster has GPUs, or cores for.
         cpus_per_worker: how many cores a task has.
 
     Raises:

@@ -110,7 +110,7 @@ class StudySpec:
         try:
             object.__setattr__(self, "document", json.loads(json.dumps(self.document)))  # nobody else's, and as stored
         except TypeError as error:
-            raise TuningError(f"the specification holds a value that JSON does not have: {error}") from error
+            raise TuningError(f"the specification contains a value that cannot be written as JSON: {error}") from error
         if "name" not in self.document:
             raise TuningError("the specification lacks a name")
         check_name("a study", self.study)
@@ -195,7 +195,7 @@ class StudySpec:
 
         Args:
             values: by key.
-            scale: which of its scales; left out, the default one.
+            scale: which of its scales; if omitted, the default one.
             folder: where files that it names are looked for.
 
         Raises:

@@ -85,7 +85,7 @@ TASKS = {row[0]: TaskEntry(*row) for row in _ROWS}
 
 
 def task(name: str, **arguments: Any) -> "AbstractTask":
-    """A task by name with its arguments, those left out at the sizes of its paper.
+    """A task by name with its arguments, those omitted at the sizes of its paper.
 
     Args:
         name: as `rnnlab list tasks` shows it, or a Python file that defines one task.

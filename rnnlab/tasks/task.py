@@ -234,7 +234,7 @@ class AbstractTask(ABC):
             batch_size: how many sequences.
             generator: where randomness comes from; the batch is made on its device.
             device: where to move the batch afterwards, if that is another one.
-            members: with a number P, every member gets sequences of its own, [P, B, ...]; left out, all share them.
+            members: with a number P, every member gets sequences of its own, [P, B, ...]; by default all share them.
         """
         if self.feed == "stream":
             raise TaskError(f"{self.name} is one stream: take its batches in order, from batches('train', ...)")

@@ -91,9 +91,9 @@ def _listener(name: str, *, as_json: bool, tensorboard: Path | None) -> Generato
 
 def _how_to_resume(command: Sequence[str], checkpoint: Path | None) -> str:
     if checkpoint is None:
-        return "nothing was saved: with --checkpoint FOLDER it could go on from here"
+        return "nothing was saved: with --checkpoint FOLDER it could be resumed"
     words = [*(word for word in command if word != "--resume"), "--resume"]
-    return f"go on with: {shlex.join(('rnnlab', *words))}"
+    return f"resume with: {shlex.join(('rnnlab', *words))}"
 
 
 def _save(model: Model, path: Path) -> None:

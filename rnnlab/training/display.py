@@ -11,7 +11,7 @@ class AbstractDisplay(ABC):
     """A context that begins the display and ends it.
 
     Args:
-        console: the terminal, of rich; standard error where left out, so that results can be piped on.
+        console: the terminal, of rich; standard error by default, so that results can be piped on.
     """
 
     def __init__(self, console: "Console | None" = None) -> None:

@@ -26,7 +26,7 @@ def evaluate(
         task: what it is judged on.
         split: `train`, `validation` or `test`.
         batch_size: how many sequences a training batch has; of a stream, how many texts run side by side.
-        num_sequences: how many must be looked at before it may stop; left out, all.
+        num_sequences: how many must be looked at before it may stop; by default all.
     """
     check_direction(model.architecture, task)
     device = next(iter(model.arrays.values())).device

@@ -23,7 +23,7 @@ class Hyperparameters:
 
     Args:
         seed: of the initial numbers. Two members with the same seed and `initialisation` start alike (C10).
-        batch_seed: of the batches, where a member is to see others than its neighbours (C73); left out, that of the
+        batch_seed: of the batches, where a member is to see others than its neighbours (C73); by default that of the
             run, which all such members share.
         nonlinearity: `tanh` or `relu` in place of what the cells say (C21).
         initialisation: how the numbers start (C22-C27, Z50, Z51).
@@ -44,7 +44,7 @@ class Hyperparameters:
         l2: this share of every number is added to its gradient, after clipping (C34, M14).
         weight_noise: standard deviation of noise added to all matrices, drawn anew at each step (P).
         dropout: the share of units that the outputs do not see in a step, the same for all its sequences (P).
-        batch_size: how many sequences a step has; the task's own where left out (C10, Z52).
+        batch_size: how many sequences a step has; the task's own by default (C10, Z52).
         truncation: over how many time steps gradients flow back; the state is carried on (P).
         num_steps: of training (C28).
         evaluate_every: after how many steps the validation set is gone through.

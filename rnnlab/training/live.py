@@ -15,7 +15,7 @@ class LiveDisplay(AbstractDisplay):
     """Draws where a run stands, again and again in the same place: a listener, and a context.
 
     Args:
-        console: the terminal, of rich; standard error where left out, so that results can be piped on.
+        console: the terminal, of rich; standard error by default, so that results can be piped on.
         clock: tells seconds.
     """
 

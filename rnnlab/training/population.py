@@ -29,7 +29,7 @@ class Population:
     Args:
         architecture, task, seed, device, path, precision, use_graph, report: as in `train`.
         members: the hyperparameters of each.
-        snapshot: what to go on from; left out, training begins.
+        snapshot: what to resume from; if omitted, training begins.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ def members_from_words(
 
     Args:
         words: NAME=VALUE each. Values with commas are one for each member.
-        population: how many members, with seeds one after another; left out, as many as a value has commas, all with
+        population: how many members, with consecutive seeds; by default as many as a value has commas, all with
             the same seed, or one network without the population axis.
         seed: of the first member, where no word gives another.
 

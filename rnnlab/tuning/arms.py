@@ -39,9 +39,10 @@ class Arm:
         sampler_options: its options, by name.
         seed: of suggestions, networks and batches.
         path, precision: as in `train`.
-        population: how many networks are trained at once, and so how many points are suggested at a time; left out, as
-            many as the device likes. A sampler that learns from results learns more often from small populations.
-        known_score: what is tuned for, where somebody wrote it down; left out, the task says it, for which some tasks
+        population: how many networks are trained at once, and so how many points are suggested at a time; by
+            default as many as suits the device. A sampler that learns from results learns more often from small
+            populations.
+        known_score: what is tuned for, where somebody wrote it down; by default the task says it, for which some tasks
             need their data.
     """
 

@@ -21,7 +21,7 @@ class LiveDisplay(AbstractDisplay):
 
     Args:
         place: the store.
-        console: the terminal, of rich; standard error where left out, so that results can be piped on.
+        console: the terminal, of rich; standard error by default, so that results can be piped on.
         clock: tells seconds.
     """
 

@@ -130,7 +130,7 @@ class SearchSpace:
         """All combinations of values spread over the dimensions, one by one; the last dimension changes first.
 
         Args:
-            num_per_dimension: how many values numbers have at most, for all or by name (3 where left out). Categories
+            num_per_dimension: how many values numbers have at most, for all or by name (3 by default). Categories
                 have all their choices.
 
         >>> space = SearchSpace((Category("bias", (0, 1)), Float("l2", 1e-8, 1e-4, "log", when={"bias": (1,)})))

@@ -105,12 +105,12 @@ def tune(
         architecture: what to tune.
         task: what it is trained on; its watched score on validation decides.
         space: what is tuned: a space; or one of a paper's, whose fixed values come with it (`named_space`), or just its
-            name; left out, Collins et al.'s.
-        trials: how many points to try; left out, 100, or all of a grid that has fewer.
+            name; by default Collins et al.'s.
+        trials: how many points to try; by default 100, or all of a grid that has fewer.
         sampler, sampler_options: what suggests them: `gp`, `random`, `grid` or `tpe`, and its own options.
         hyperparameters: all those that are not tuned.
         store: a SQLite file, or the URL of a PostgreSQL database.
-        name: of the study; left out, it is made from all that decides its result.
+        name: of the study; by default made from all that decides its result.
         seed: of everything random.
         device, population, checkpoints, save_every, report, report_every, stop, grace: as in `Work`.
         path, precision: as in `train`.

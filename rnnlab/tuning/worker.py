@@ -87,9 +87,9 @@ class Work:
 
     Args:
         device: where it trains.
-        population: how many networks at once; left out, as many as the device likes.
-        checkpoints: where populations are saved; left out, beside a SQLite file, or in the current folder.
-        save_every: after how many steps they are; left out, every half a minute, or more rarely where that would take
+        population: how many networks at once; by default as many as suits the device.
+        checkpoints: where populations are saved; by default beside a SQLite file, or in the current folder.
+        save_every: after how many steps they are; by default every half a minute, or more rarely where that would take
             about a twentieth of the time.
         report: called with everything that happens (`events.py`).
         report_every: after how many steps training says how it stands.

@@ -131,7 +131,10 @@ def test_demo_runs_with_less_to_do(capsys, folder: Path) -> None:
             ["compare", "sh", "td", *SMALL, "--parameters", "7"],
             "arm td: 7 parameters are too few: one unit a layer has 12",
         ),
-        (["compare", "sh", "td", *SMALL, "--parameters", "many"], "--parameters is a number as 20000, 20k or 1.5M"),
+        (
+            ["compare", "sh", "td", *SMALL, "--parameters", "many"],
+            "--parameters takes a number such as 20000, 20k or 1.5M",
+        ),
         (["compare", "sh", "td", *SMALL, "--budget", "10m"], "give trials, or a budget of time; got both"),
         (["compare", "sh", "td", *SMALL, "-p", "speed=9"], "no hyperparameter is named 'speed'"),
         (["compare", "sh", "td", *SMALL, "-o", "nowhere/r.html"], "cannot write nowhere/r.html: there is no folder"),
@@ -199,5 +202,5 @@ def test_killed_comparison_is_gone_on_with_and_ctrl_c_says_how_to_go_on(folder: 
     result = json.loads(rest.splitlines()[-1])
     assert (result["event"], result["is_complete"]) == ("Result", False)
     assert "Traceback" not in told
-    assert told.splitlines()[-1].startswith("stopped; go on with: rnnlab compare sh td --task adding --length 5")
+    assert told.splitlines()[-1].startswith("stopped; resume with: rnnlab compare sh td --task adding --length 5")
     assert not list(folder.glob("*.html"))

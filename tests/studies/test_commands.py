@@ -102,7 +102,7 @@ def test_interrupted_study_says_how_to_go_on_and_does(folder: Path, capsys: Any)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert json.loads(out.splitlines()[-1])["is_complete"] is False
-    assert err.splitlines()[-1] == f"stopped; go on with: {shlex.join(['rnnlab', *words])}"
+    assert err.splitlines()[-1] == f"stopped; resume with: {shlex.join(['rnnlab', *words])}"
     assert "Traceback" not in err
     assert main(RUN) == 0
     gone_on = load_record("small")

@@ -122,7 +122,7 @@ def test_tasks_go_through_lists_of_arguments() -> None:
         ({"count": ["wights"]}, "count is .* got 'wights'"),
         ({"hyperparameters": 3}, "hyperparameters is a table"),
         ({"title": 3}, "title is a text"),
-        ({"title": date(2026, 1, 1)}, "a value that JSON does not have: .* date"),
+        ({"title": date(2026, 1, 1)}, "a value that cannot be written as JSON: .* date"),
         ({"trials": None, "budget": 9, "arms": [{"trials": 3}]}, "a budget for all arms, or trials of each"),
     ],
 )

@@ -107,7 +107,7 @@ def test_stopped_run_saves_and_says_how_to_go_on(never_stopped, tmp_path: Path, 
     assert not path.exists()
     assert "Traceback" not in err
     last = err.splitlines()[-1]
-    assert last.startswith("stopped; go on with: rnnlab train gru --task adding")
+    assert last.startswith("stopped; resume with: rnnlab train gru --task adding")
     process = start(*shlex.split(last.partition("rnnlab ")[2]))
     again, err = finish(process)
     assert process.returncode == 0, err
@@ -123,7 +123,7 @@ def test_stopped_run_without_a_folder_says_what_was_missing() -> None:
     process.send_signal(signal.SIGINT)
     _, err = finish(process)
     assert process.returncode == 130
-    assert err == "stopped; nothing was saved: with --checkpoint FOLDER it could go on from here\n"
+    assert err == "stopped; nothing was saved: with --checkpoint FOLDER it could be resumed\n"
 
 
 def test_second_request_stops_at_once_and_leaves_signals_as_they_were() -> None:

@@ -128,7 +128,10 @@ def bad(capsys, *arguments: str) -> str:
         (["lstm", *SMALL, "--device", "gpu"], "device is cpu, cuda or cuda:NUMBER, got 'gpu'"),
         (["lstm", *SMALL, "--device", "cuda:77"], "device cuda:77 cannot be used here"),
         (["lstm", *SMALL, "--precision", "float8"], "precision is one of float32, tf32, bf16, got 'float8'"),
-        (["lstm", *SMALL, "--parameters", "many"], "--parameters is a number as 20000, 20k or 1.5M, got 'many'"),
+        (
+            ["lstm", *SMALL, "--parameters", "many"],
+            "--parameters takes a number such as 20000, 20k or 1.5M, got 'many'",
+        ),
         (["lstm", *SMALL, "--parameters", "20k"], "units"),
         (["lstm", *SMALL, "--resume"], "--resume needs --checkpoint FOLDER"),
         (["lstm", *SMALL, "--checkpoint", "none", "--resume"], "no checkpoint to resume in none"),

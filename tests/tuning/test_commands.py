@@ -88,7 +88,7 @@ def test_interrupted_command_says_how_to_go_on(folder: Path) -> None:
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert json.loads(out.splitlines()[-1])["is_complete"] is False
-    assert err.splitlines()[-1] == f"stopped; go on with: {shlex.join(['rnnlab', *words])}"
+    assert err.splitlines()[-1] == f"stopped; resume with: {shlex.join(['rnnlab', *words])}"
     assert "Traceback" not in err
 
 
