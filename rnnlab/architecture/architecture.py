@@ -73,6 +73,15 @@ class Architecture:
             raise ArchitectureError(f"{self.label(key)} is no hidden node and has no cell")
         return named_cell(name)
 
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """What the names of its cells stand for now: equal architectures differ where a cell took another's place."""
+        return tuple(named_cell(name) for name in self._cell_names)
+
+    @cached_property
+    def _cell_names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node.cell for node in self.nodes if node.cell is not None))
+
     def incoming(self, key: NodeKey) -> tuple[EdgeSpec, ...]:
         """The edges into a node, in canonical order."""
         return self._incoming[key]
@@ -261,7 +270,9 @@ class Architecture:
                 if len(depths) > 1:
                     raise ArchitectureError(f"node {self.label(node.key)} has {len(depths)} depth inputs, wants one")
                 if depths and not self.has_matrix(depths[0]):
-                    raise ArchitectureError(f"edge {depths[0]} is a depth input, so it must feed a gate of {node.cell!r}")
+                    raise ArchitectureError(
+                        f"edge {depths[0]} is a depth input, so it must feed a gate of {node.cell!r}"
+                    )
         for edge in self.edges:
             if edge.transform == "identity":
                 self._check_widths(edge, "adds its value unchanged")

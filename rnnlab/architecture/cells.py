@@ -20,6 +20,7 @@ from rnnlab.architecture.expressions import Expression, in_order, named, nonline
 from rnnlab.errors import ArchitectureError
 
 NONLINEARITIES = ("tanh", "relu")
+_SOME_GATES = ("reset_gates", "carry_gates", "other_gates")  # fields of a cell
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,10 @@ class Cell:
         if not self.name or set(self.name) & set(":/\\"):
             raise ArchitectureError(f"a cell's name is not empty and has no colon or slash, got {self.name!r}")
         self._check_gate_names()
+        for field in ("state", "ports", "carries", "gate_bias", "depth_gates", *_SOME_GATES):
+            object.__setattr__(self, field, tuple(getattr(self, field)))  # a list could not be part of a key
         known = {*self.gates, *self.edge_gates}
-        for field in ("gate_bias", "depth_gates", "reset_gates", "carry_gates", "other_gates"):
+        for field in ("gate_bias", "depth_gates", *_SOME_GATES):
             if unknown := [gate for gate in getattr(self, field) if gate not in known]:
                 raise ArchitectureError(f"cell {self.name!r}: {field} names {unknown}, its gates are {sorted(known)}")
         for field in ("ports", "carries"):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from rnnlab.architecture.architecture import Architecture
-from rnnlab.architecture.cells import NONLINEARITIES
+from rnnlab.architecture.cells import NONLINEARITIES, Cell
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
@@ -85,7 +85,7 @@ class Model(nn.Module):
         for kind in ("input", "output"):
             if all(node.kind != kind for node in architecture.nodes):
                 raise ModelError(f"a model needs an {kind}, and the architecture has none")
-        _plan(architecture)  # refuses an output that is absent at a phase
+        _plan(architecture, architecture.cells)  # refuses an output that is absent at a phase
         members = _per_member(initialisation or Initialisation(), population or 1, "initialisation")
         assert members is not None
         arrays = initial_arrays(architecture, members, generator)
@@ -94,7 +94,7 @@ class Model(nn.Module):
     @property
     def plan(self) -> Plan:
         """The order in which the network runs."""
-        return _plan(self.architecture)
+        return _plan(self.architecture, self.architecture.cells)
 
     def forward(
         self,
@@ -142,7 +142,7 @@ class Model(nn.Module):
                 "or with population=... to run many models at once"
             )
         # on a CPU outputs of all steps cost little, and do not depend on how many sequences there are
-        found = _read_outs(self.architecture) if only_last and path == "gpu" else None
+        found = _read_outs(self.architecture, self.architecture.cells) if only_last and path == "gpu" else None
         if path == "gpu":
             from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
             from rnnlab.engine.gpu.cudnn import CudnnNetwork, run_cudnn
@@ -156,7 +156,7 @@ class Model(nn.Module):
         elif path == "cpu":
             from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
 
-            pool = _pool(self.architecture, self.nonlinearity)
+            pool = _pool(self.architecture, self.architecture.cells, self.nonlinearity)
             outputs, new_state = run_cpu(pool, parameters, inputs, state, keep_all=keep_all)
         else:
             outputs, new_state = run_reference(
@@ -445,19 +445,22 @@ def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:
     return members
 
 
+# architectures know their cells by name only, so the cells are part of each key
+
+
 @lru_cache(maxsize=64)
-def _plan(architecture: Architecture) -> Plan:
+def _plan(architecture: Architecture, cells: tuple[Cell, ...]) -> Plan:
     return plan(architecture)
 
 
 @lru_cache(maxsize=64)
-def _read_outs(architecture: Architecture) -> tuple[ReadOut, ...] | None:
-    return read_outs(_plan(architecture))
+def _read_outs(architecture: Architecture, cells: tuple[Cell, ...]) -> tuple[ReadOut, ...] | None:
+    return read_outs(_plan(architecture, cells))
 
 
 @lru_cache(maxsize=64)
-def _pool(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> "Pool":
+def _pool(architecture: Architecture, cells: tuple[Cell, ...], nonlinearity: tuple[str, ...] | None) -> "Pool":
     from rnnlab.engine.cpu_program import CpuProgram
     from rnnlab.engine.pool import Pool
 
-    return Pool(CpuProgram(_plan(architecture), choices(architecture, nonlinearity)))
+    return Pool(CpuProgram(_plan(architecture, cells), choices(architecture, nonlinearity)))
