@@ -22,8 +22,8 @@ from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
 from tests.engine.networks import (
     both_directions,
     by_graph,
-    cells_without_matrices,
     catalogue,
+    cells_without_matrices,
     in_a_cycle_every_second_step,
     lagging_cell,
     numbers_in_turn,
