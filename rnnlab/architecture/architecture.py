@@ -283,7 +283,7 @@ class Architecture:
                     f"edge {edge} carries state, but {edge.target[0]!r} is an output and keeps none"
                 )
         self._check_phases()
-        self.parameters  # noqa: B018  # ties of different shapes are refused here
+        self._check_names()
 
     def _check_phases(self) -> None:
         first: dict[str, NodeSpec] = {}
@@ -296,6 +296,26 @@ class Architecture:
                 f"{self.label(other.key)} is {other.kind} with {other.units} units, "
                 f"{self.label(node.key)} is {node.kind} with {node.units}"
             )
+
+    def _check_names(self) -> None:
+        """Arrays are one only where somebody said so; ties of different shapes are refused too."""
+        first: dict[str, EdgeSpec] = {}
+        for edge in self.edges:
+            if edge.weights is None and self.has_matrix(edge):
+                other = first.setdefault(self.edge_label(edge), edge)
+                if other is not edge:
+                    raise ArchitectureError(
+                        f"two matrices would be called {self.edge_label(edge)!r}: of an edge from {other.source[0]!r} "
+                        f"and of one from {edge.source[0]!r}; give them weights, or rename nodes that hold '->'"
+                    )
+        keys: dict[str, str] = {}
+        for spec in self.parameters:
+            other = keys.setdefault(spec.name.replace(".", "\N{ONE DOT LEADER}"), spec.name)  # as state dicts have it
+            if other != spec.name:
+                raise ArchitectureError(
+                    f"{other!r} and {spec.name!r} differ in a dot and a one dot leader only, and are one name in a "
+                    "state dict: rename one"
+                )
 
     def _check_carries(self, node: NodeSpec) -> None:
         cell, carries, label = self.cell(node.key), self.carries(node.key), self.label(node.key)

@@ -37,6 +37,27 @@ def plus_rnn(*extra: EdgeSpec, **options) -> Architecture:
     )
 
 
+def test_matrices_of_one_name_are_one_only_where_they_are_tied() -> None:
+    nodes = [node("x", "input"), node("a", cell="tanh"), node("a->b[0]", cell="tanh"), node("b[0]->y", "output")]
+    nodes.append(node("y", "output"))
+    into = [edge("x", "a"), edge("a", "a", 1), edge("x", "a->b[0]")]
+    with pytest.raises(ArchitectureError, match=r"two matrices would be called 'a->b\[0\]->y\[0\]': of an edge from"):
+        Architecture(nodes, [*into, edge("a", "b[0]->y"), edge("a->b[0]", "y")])
+    tied = [edge("a", "b[0]->y", weights="W"), edge("a->b[0]", "y", weights="W")]
+    assert len(Architecture(nodes, [*into, *tied]).parameters) == 9
+
+
+def test_names_that_are_one_in_a_state_dict_are_refused() -> None:
+    nodes = [
+        node("x", "input"),
+        node("h.1", cell="tanh"),
+        node("h\N{ONE DOT LEADER}1", cell="tanh"),
+        node("y", "output"),
+    ]
+    with pytest.raises(ArchitectureError, match="differ in a dot and a one dot leader only"):
+        Architecture(nodes, [*(edge(end.name, end.name, 1) for end in nodes[1:3]), edge("h.1", "y")])
+
+
 def test_worked_example_of_two_phases_and_two_matrices() -> None:
     """Mongia's version D with LSTM cells: 48 + 64 + 64 + 32 + 16 + 8 + 2 = 234 parameters."""
     made = Architecture(
