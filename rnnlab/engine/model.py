@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rnnlab.engine.pool import Pool
 
 PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "gpu-cudnn", "reference")
+_NOT_A_METHOD = "\N{MIDDLE DOT}"  # follows names of arrays that attributes of nn.ParameterDict have
 PRECISIONS = ("float32", "tf32", "bf16")
 
 
@@ -89,7 +90,9 @@ class Model(nn.Module):
         members = _per_member(initialisation or Initialisation(), population or 1, "initialisation")
         assert members is not None
         arrays = initial_arrays(architecture, members, generator)
-        self.arrays = nn.ParameterDict({_key(name): nn.Parameter(value.float()) for name, value in arrays.items()})
+        self.arrays = nn.ParameterDict(
+            {array_name(name): nn.Parameter(value.float()) for name, value in arrays.items()}
+        )
 
     @property
     def plan(self) -> Plan:
@@ -184,7 +187,7 @@ class Model(nn.Module):
         return initial_state(self.plan, self._arrays_by_name(), (self.population or 1, batch_size))
 
     def _arrays_by_name(self) -> dict[str, Tensor]:
-        return {spec.name: self.arrays[_key(spec.name)] for spec in self.architecture.parameters}
+        return {spec.name: self.arrays[array_name(spec.name)] for spec in self.architecture.parameters}
 
     def _check_lengths(self, lengths: Tensor, inputs: Mapping[str, Tensor]) -> None:
         batch, steps = next(iter(inputs.values())).shape[1:3]
@@ -431,9 +434,15 @@ def _has_nan(x: Tensor) -> bool:
     return bool(x.detach().sum().isnan()) and bool(x.isnan().any())
 
 
-def _key(name: str) -> str:
-    """A parameter's name in the state dict, where a dot would part a path."""
-    return name.replace(".", "\N{ONE DOT LEADER}")
+def array_name(name: str) -> str:
+    """A parameter's name in the state dict, where a dot would part a path and some names are methods."""
+    is_taken = name.rstrip(_NOT_A_METHOD) in _taken_names()
+    return name.replace(".", "\N{ONE DOT LEADER}") + (_NOT_A_METHOD if is_taken else "")
+
+
+@lru_cache(maxsize=1)
+def _taken_names() -> frozenset[str]:
+    return frozenset(dir(nn.ParameterDict()))
 
 
 def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:
