@@ -128,14 +128,11 @@ class Model(nn.Module):
         if torch.is_autocast_enabled(device):  # lower precision is for single products, not for long recurrences
             with torch.autocast(device, enabled=False):
                 return self.forward(x, state, lengths, only_last=only_last)
-        inputs = self._inputs(x)
+        if lengths is not None and only_last:
+            raise ModelError("sequences of different lengths end at different steps: leave out only_last")
+        inputs, lengths = self._inputs(x, lengths)
         if state is not None:
             state = self._state(state, inputs)
-        if lengths is not None:
-            self._check_lengths(lengths, inputs)
-            lengths = lengths.long()  # a narrow type would overflow where a first step is added
-            if only_last:
-                raise ModelError("sequences of different lengths end at different steps: leave out only_last")
         keep_all = lengths is not None
         parameters = self._arrays_by_name()
         path = self._chosen_path()
@@ -189,8 +186,8 @@ class Model(nn.Module):
     def _arrays_by_name(self) -> dict[str, Tensor]:
         return {spec.name: self.arrays[array_name(spec.name)] for spec in self.architecture.parameters}
 
-    def _check_lengths(self, lengths: Tensor, inputs: Mapping[str, Tensor]) -> None:
-        batch, steps = next(iter(inputs.values())).shape[1:3]
+    def _lengths(self, lengths: Tensor, batch: int, steps: int) -> Tensor:
+        """The lengths, checked, in a type that does not overflow where a first step is added."""
         if not self.plan.can_stream:
             raise ModelError("the network reads the future (an edge has a negative delay): run sequences of one length")
         if not isinstance(lengths, Tensor):
@@ -198,8 +195,11 @@ class Model(nn.Module):
         is_integer = not (lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool)
         if not is_integer or tuple(lengths.shape) != (batch,):
             raise ModelError(f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}")
-        if not torch.compiler.is_exporting() and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
+        lengths = lengths.long()
+        can_look = not (torch.compiler.is_exporting() or _is_transformed())
+        if can_look and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
             raise ModelError(f"lengths lie from 1 to {steps}, got {int(lengths.min())} to {int(lengths.max())}")
+        return lengths
 
     def _at_the_ends(self, everything: State, lengths: Tensor, first_step: int) -> State:
         """The state at the end of each sequence, of the values of all steps."""
@@ -214,7 +214,7 @@ class Model(nn.Module):
     def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
         if self.architecture.period == 1:
             return 0
-        if torch.compiler.is_exporting():  # nobody knows the lengths yet
+        if torch.compiler.is_exporting() or _is_transformed():  # nobody knows the lengths yet
             return None
         steps = set(((first_step + lengths) % self.architecture.period).tolist())
         return steps.pop() if len(steps) == 1 else None
@@ -246,8 +246,10 @@ class Model(nn.Module):
         }
         save_file(tensors, str(path), metadata)
 
-    def _inputs(self, x: Tensor | Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The inputs by name, [P, B, T, N], checked."""
+    def _inputs(
+        self, x: Tensor | Mapping[str, Tensor], lengths: Tensor | None
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The inputs by name, [P, B, T, N], with zeros for padding, and the lengths; checked."""
         nodes = {node.name: node for node in self.architecture.nodes if node.kind == "input"}
         if not isinstance(x, Tensor | Mapping):
             raise ModelError(f"x must be a tensor, or a tensor for each input by name, got {type(x).__name__}")
@@ -255,10 +257,21 @@ class Model(nn.Module):
         if set(given) != set(nodes):
             raise ModelError(f"the network has the inputs {', '.join(nodes)}, got {', '.join(given)}")
         inputs = {name: self._input(given[name], node.units, node.encoding == "tokens") for name, node in nodes.items()}
-        sizes = [tuple(value.shape[:3]) for value in inputs.values()]
+        axes = {name: 2 if node.encoding == "tokens" else 3 for name, node in nodes.items()}
+        sizes = [tuple(value.shape[value.dim() - axes[name] :][:2]) for name, value in inputs.items()]
         if any(size != sizes[0] for size in sizes):
             raise ModelError(f"inputs differ in batch size or length: {', '.join(map(str, sizes))}")
-        return inputs
+        if lengths is not None:
+            lengths = self._lengths(lengths, *sizes[0])
+            is_inside = torch.arange(sizes[0][1], device=lengths.device) < lengths[:, None]  # [B, T]
+            for name, value in inputs.items():
+                mask = is_inside if axes[name] == 2 else is_inside[..., None]
+                inputs[name] = torch.where(mask, value, torch.zeros((), dtype=value.dtype, device=value.device))
+        for name, node in nodes.items():
+            _check_values(inputs[name], node.units if axes[name] == 2 else None)
+            if inputs[name].dim() == axes[name]:
+                inputs[name] = inputs[name].expand(self.population or 1, *inputs[name].shape)
+        return inputs, lengths
 
     def _split(self, x: Tensor) -> dict[str, Tensor]:
         nodes = {node.name: node for node in self.architecture.nodes if node.kind == "input"}
@@ -272,27 +285,23 @@ class Model(nn.Module):
         return dict(zip(nodes, x.split(widths, dim=-1), strict=True))
 
     def _input(self, x: Tensor, units: int, is_tokens: bool) -> Tensor:
+        """An input of the right shape, in the dtype that runs."""
         axes = 2 if is_tokens else 3
         wanted = "[B, T]" if is_tokens else f"[B, T, {units}]"
         if x.dim() not in ((axes, axes + 1) if self.population else (axes,)):
             raise ModelError(
                 f"x must be {wanted}{' or with P in front' if self.population else ''}, got {list(x.shape)}"
             )
-        # to look at numbers on a GPU would make the program wait for it at every step
-        can_look = not (x.is_cuda or torch.compiler.is_exporting() or _is_transformed())
-        if x.dtype.is_floating_point and can_look and _has_nan(x):
-            raise ModelError("x holds NaN")
-        if x.dim() == axes:
-            x = x.expand(self.population or 1, *x.shape)
-        if x.shape[0] != (self.population or 1):
+        if x.dim() > axes and x.shape[0] != self.population:
             raise ModelError(f"x has {x.shape[0]} members on its first axis, the population has {self.population}")
-        if x.shape[1] < 1 or x.shape[2] < 1:
-            raise ModelError(f"x needs at least one sequence and one time step, got {list(x.shape[1:3])}")
+        size = list(x.shape[x.dim() - axes :][:2])
+        if min(size) < 1:
+            raise ModelError(f"x needs at least one sequence and one time step, got {size}")
         if is_tokens:
-            return _tokens(x, units)
+            return _tokens(x)
         if x.shape[-1] != units:
             raise ModelError(f"x must be {units} wide, got {x.shape[-1]}")
-        return x.to(self._dtype)
+        return _real(x, "x", self._dtype)
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -300,6 +309,11 @@ class Model(nn.Module):
 
     def _state(self, state: State, inputs: Mapping[str, Tensor]) -> State:
         """The state, checked, in the dtype of the parameters."""
+        if not isinstance(state, State):
+            raise ModelError(
+                f"a state is what an earlier call returned, got {type(state).__name__}; "
+                "initial_state(batch_size) makes a first one"
+            )
         if state.step is None:
             raise ModelError("the sequences of the state ended at different phases: they cannot be continued together")
         if not self.plan.can_stream:
@@ -315,9 +329,12 @@ class Model(nn.Module):
             raise ModelError(f"the state is of another network or batch: wanted {wanted}, got {found}")
         sizes = {node.name: node.units for node in self.architecture.nodes if node.encoding == "tokens"}
         values = {
-            part: _tokens(value, sizes[part[0]], lowest=-1) if part[0] in sizes else value.to(self._dtype)
+            part: _tokens(value) if part[0] in sizes else _real(value, "the state", self._dtype)
             for part, value in state.values.items()
         }
+        for (name, _), value in values.items():
+            if name in sizes:
+                _check_values(value, sizes[name], lowest=-1)
         return State(state.step, values)
 
     def _chosen_path(self) -> str:
@@ -405,13 +422,28 @@ def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:
     )
 
 
-def _tokens(x: Tensor, size: int, lowest: int = 0) -> Tensor:
-    if x.dtype.is_floating_point or x.dtype == torch.bool:
+def _tokens(x: Tensor) -> Tensor:
+    if x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool:
         raise ModelError(f"tokens are integers, got {x.dtype}")
-    can_look = not (x.is_cuda or torch.compiler.is_exporting() or _is_transformed())
-    if can_look and (int(x.min()) < lowest or int(x.max()) >= size):
-        raise ModelError(f"tokens lie from 0 to {size - 1}, got {int(x.min())} to {int(x.max())}")
     return x.long()
+
+
+def _real(x: Tensor, what: str, dtype: torch.dtype) -> Tensor:
+    """Numbers in that type, as they are in memory: a path that takes their address sees no sign that is to come."""
+    if x.dtype.is_complex:
+        raise ModelError(f"{what} holds real numbers, got {x.dtype}")
+    return x.resolve_neg().to(dtype)
+
+
+def _check_values(x: Tensor, num_tokens: int | None, lowest: int = 0) -> None:
+    """Refuse NaN, or where there are tokens such as are too small or too large."""
+    # to look at numbers on a GPU would make the program wait for it at every step
+    if x.is_cuda or torch.compiler.is_exporting() or _is_transformed():
+        return
+    if num_tokens is None and _has_nan(x):
+        raise ModelError("x holds NaN")
+    if num_tokens is not None and (int(x.min()) < lowest or int(x.max()) >= num_tokens):
+        raise ModelError(f"tokens lie from 0 to {num_tokens - 1}, got {int(x.min())} to {int(x.max())}")
 
 
 def _is_transformed() -> bool:

@@ -19,6 +19,14 @@ from tests.engine.models import PATHS, SIZES, gradients, make, random, seeded, t
 # ------------------------------------------------------------------------------------------------------------- shapes
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_inputs_whose_sign_is_still_to_come_are_read_with_it(path: str) -> None:
+    lazy = torch.complex(random(2, 4, 3), random(2, 4, 3)).conj().imag
+    assert lazy.is_neg()
+    model = make(path=path)
+    torch.testing.assert_close(model(lazy)[0], model(-random(2, 4, 3))[0])
+
+
 def test_matrices_may_have_the_names_of_methods() -> None:
     """And such names with what is put behind them; all others are written as they are."""
     plain = architecture("sh:tanh", **SIZES)
