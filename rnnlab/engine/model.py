@@ -1,6 +1,7 @@
 """The model: an architecture with numbers, as an ordinary torch module with a population axis."""
 
 import json
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -70,8 +71,7 @@ class Model(nn.Module):
         precision: str = "float32",
     ) -> None:
         super().__init__()
-        if population is not None and population < 1:
-            raise ModelError(f"a population has at least 1 member, got {population}")
+        population = None if population is None else _num_members(population)
         if path not in PATHS:
             raise ModelError(f"path is one of {', '.join(PATHS)}, got {path!r}")
         if precision not in PRECISIONS:
@@ -475,6 +475,16 @@ def array_name(name: str) -> str:
 @lru_cache(maxsize=1)
 def _taken_names() -> frozenset[str]:
     return frozenset(dir(nn.ParameterDict()))
+
+
+def _num_members(population: Any) -> int:
+    try:
+        found = 0 if isinstance(population, bool) else operator.index(population)
+    except TypeError:
+        found = 0
+    if found < 1:
+        raise ModelError(f"a population is an integer, of at least 1 member, got {population!r}")
+    return found
 
 
 def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:

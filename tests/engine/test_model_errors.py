@@ -53,6 +53,9 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: make(path="tpu"),
         "path is one of auto, cpu, gpu, gpu-population, gpu-spread, gpu-cudnn, reference",
     ),
+    "half a population": (lambda: make(population=2.0), "a population is an integer, .*, got 2.0"),  # pyright: ignore[reportArgumentType]
+    "a population in words": (lambda: make(population="2"), "a population is an integer, .*, got '2'"),  # pyright: ignore[reportArgumentType]
+    "a true population": (lambda: make(population=True), "a population is an integer, .*, got True"),
     "no members": (lambda: make(population=0), "at least 1 member"),
     "too few nonlinearities": (
         lambda: make(population=3, nonlinearity=("tanh", "relu")),
