@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from rnnlab.architecture.expressions import Expression, in_order, named, nonlinearity, relu, sigmoid, tanh
+from rnnlab.architecture.expressions import (
+    Expression,
+    as_expression,
+    in_order,
+    named,
+    nonlinearity,
+    relu,
+    sigmoid,
+    tanh,
+)
 from rnnlab.errors import ArchitectureError
 
 NONLINEARITIES = ("tanh", "relu")
@@ -142,10 +151,16 @@ class Cell:
         if not self.edge_gates:
             carried = carried[0] if carried else SimpleNamespace()
         depth = (named("depth"),) if self.has_depth_input else ()
-        return Formulas(
-            new_state=dict(self.update(gates, carried, *depth)),
-            reset=None if self.reset is None else self.reset(gates, carried),
-        )
+        try:
+            new_state = self.update(gates, carried, *depth)
+            if not isinstance(new_state, Mapping):
+                raise ArchitectureError(f"update returns the new state as a dict by component, got {new_state!r}")
+            return Formulas(
+                new_state={part: as_expression(value) for part, value in new_state.items()},
+                reset=None if self.reset is None else as_expression(self.reset(gates, carried)),
+            )
+        except ArchitectureError as error:
+            raise ArchitectureError(f"cell {self.name!r}: {error}") from error
 
 
 @dataclass(frozen=True)
