@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from rnnlab.architecture.cells import Cell, named_cell
-from rnnlab.architecture.specs import EdgeSpec, NodeSpec
+from rnnlab.architecture.specs import EdgeSpec, NodeSpec, as_integer
 from rnnlab.errors import ArchitectureError, RnnlabError
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import NodeKey, show_key
@@ -44,6 +44,7 @@ class Architecture:
 
     def __init__(self, nodes: Iterable[NodeSpec], edges: Iterable[EdgeSpec], period: int = 1) -> None:
         listed = list(nodes)
+        period = as_integer(period, "period")
         given = list(edges)
         graph = CyclicGraph([node.node for node in listed], [edge.edge for edge in given], period)
         by_key = {node.key: node for node in listed}
@@ -72,6 +73,15 @@ class Architecture:
         if name is None:
             raise ArchitectureError(f"{self.label(key)} is no hidden node and has no cell")
         return named_cell(name)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """What the names of its cells stand for now: equal architectures differ where a cell took another's place."""
+        return tuple(named_cell(name) for name in self._cell_names)
+
+    @cached_property
+    def _cell_names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node.cell for node in self.nodes if node.cell is not None))
 
     def incoming(self, key: NodeKey) -> tuple[EdgeSpec, ...]:
         """The edges into a node, in canonical order."""
@@ -274,7 +284,7 @@ class Architecture:
                     f"edge {edge} carries state, but {edge.target[0]!r} is an output and keeps none"
                 )
         self._check_phases()
-        self.parameters  # noqa: B018  # ties of different shapes are refused here
+        self._check_names()
 
     def _check_phases(self) -> None:
         first: dict[str, NodeSpec] = {}
@@ -287,6 +297,26 @@ class Architecture:
                 f"{self.label(other.key)} is {other.kind} with {other.units} units, "
                 f"{self.label(node.key)} is {node.kind} with {node.units}"
             )
+
+    def _check_names(self) -> None:
+        """Arrays are one only where somebody said so; ties of different shapes are refused too."""
+        first: dict[str, EdgeSpec] = {}
+        for edge in self.edges:
+            if edge.weights is None and self.has_matrix(edge):
+                other = first.setdefault(self.edge_label(edge), edge)
+                if other is not edge:
+                    raise ArchitectureError(
+                        f"two matrices would be called {self.edge_label(edge)!r}: of an edge from {other.source[0]!r} "
+                        f"and of one from {edge.source[0]!r}; give them weights, or rename nodes that hold '->'"
+                    )
+        keys: dict[str, str] = {}
+        for spec in self.parameters:
+            other = keys.setdefault(spec.name.replace(".", "\N{ONE DOT LEADER}"), spec.name)  # as state dicts have it
+            if other != spec.name:
+                raise ArchitectureError(
+                    f"{other!r} and {spec.name!r} differ in a dot and a one dot leader only, and are one name in a "
+                    "state dict: rename one"
+                )
 
     def _check_carries(self, node: NodeSpec) -> None:
         cell, carries, label = self.cell(node.key), self.carries(node.key), self.label(node.key)

@@ -16,10 +16,20 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from rnnlab.architecture.expressions import Expression, in_order, named, nonlinearity, relu, sigmoid, tanh
+from rnnlab.architecture.expressions import (
+    Expression,
+    as_expression,
+    in_order,
+    named,
+    nonlinearity,
+    relu,
+    sigmoid,
+    tanh,
+)
 from rnnlab.errors import ArchitectureError
 
 NONLINEARITIES = ("tanh", "relu")
+_SOME_GATES = ("reset_gates", "carry_gates", "other_gates")  # fields of a cell
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,8 +80,10 @@ class Cell:
         if not self.name or set(self.name) & set(":/\\"):
             raise ArchitectureError(f"a cell's name is not empty and has no colon or slash, got {self.name!r}")
         self._check_gate_names()
+        for field in ("state", "ports", "carries", "gate_bias", "depth_gates", *_SOME_GATES):
+            object.__setattr__(self, field, tuple(getattr(self, field)))  # a list could not be part of a key
         known = {*self.gates, *self.edge_gates}
-        for field in ("gate_bias", "depth_gates", "reset_gates", "carry_gates", "other_gates"):
+        for field in ("gate_bias", "depth_gates", *_SOME_GATES):
             if unknown := [gate for gate in getattr(self, field) if gate not in known]:
                 raise ArchitectureError(f"cell {self.name!r}: {field} names {unknown}, its gates are {sorted(known)}")
         for field in ("ports", "carries"):
@@ -143,10 +155,16 @@ class Cell:
         if not self.edge_gates:
             carried = carried[0] if carried else SimpleNamespace()
         depth = (named("depth"),) if self.has_depth_input else ()
-        return Formulas(
-            new_state=dict(self.update(gates, carried, *depth)),
-            reset=None if self.reset is None else self.reset(gates, carried),
-        )
+        try:
+            new_state = self.update(gates, carried, *depth)
+            if not isinstance(new_state, Mapping):
+                raise ArchitectureError(f"update returns the new state as a dict by component, got {new_state!r}")
+            return Formulas(
+                new_state={part: as_expression(value) for part, value in new_state.items()},
+                reset=None if self.reset is None else as_expression(self.reset(gates, carried)),
+            )
+        except ArchitectureError as error:
+            raise ArchitectureError(f"cell {self.name!r}: {error}") from error
 
 
 @dataclass(frozen=True)

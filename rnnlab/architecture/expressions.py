@@ -7,7 +7,10 @@ everywhere.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Union
+
+from rnnlab.errors import ArchitectureError
 
 Number = int | float
 Operand = Union["Expression", Number]
@@ -30,22 +33,28 @@ class Expression:
     number: float = 0.0
 
     def __add__(self, other: Operand) -> "Expression":
-        return _add(self, _expression(other))
+        return _add(self, as_expression(other))
 
     def __radd__(self, other: Operand) -> "Expression":
-        return _add(_expression(other), self)
+        return _add(as_expression(other), self)
 
     def __sub__(self, other: Operand) -> "Expression":
-        return _subtract(self, _expression(other))
+        return _subtract(self, as_expression(other))
 
     def __rsub__(self, other: Operand) -> "Expression":
-        return _subtract(_expression(other), self)
+        return _subtract(as_expression(other), self)
 
     def __mul__(self, other: Operand) -> "Expression":
-        return _multiply(self, _expression(other))
+        return _multiply(self, as_expression(other))
 
     def __rmul__(self, other: Operand) -> "Expression":
-        return _multiply(_expression(other), self)
+        return _multiply(as_expression(other), self)
+
+    def __truediv__(self, other: Number) -> "Expression":
+        divisor = as_expression(other)
+        if divisor.operation != "number" or divisor.number == 0:
+            raise ArchitectureError(f"a formula divides by numbers other than 0 only, got {other!s}")
+        return _multiply(self, as_expression(1 / divisor.number))
 
     def __neg__(self) -> "Expression":
         return Expression("negate", (self,))
@@ -67,24 +76,24 @@ def named(name: str) -> Expression:
     return Expression("input", name=name)
 
 
-def sigmoid(x: Expression) -> Expression:
+def sigmoid(x: Operand) -> Expression:
     """1 / (1 + exp(-x))."""
-    return Expression("sigmoid", (x,))
+    return Expression("sigmoid", (as_expression(x),))
 
 
-def tanh(x: Expression) -> Expression:
+def tanh(x: Operand) -> Expression:
     """The hyperbolic tangent, whatever the node's nonlinearity is."""
-    return Expression("tanh", (x,))
+    return Expression("tanh", (as_expression(x),))
 
 
-def relu(x: Expression) -> Expression:
+def relu(x: Operand) -> Expression:
     """max(x, 0), whatever the node's nonlinearity is."""
-    return Expression("relu", (x,))
+    return Expression("relu", (as_expression(x),))
 
 
-def nonlinearity(x: Expression) -> Expression:
+def nonlinearity(x: Operand) -> Expression:
     """The node's own nonlinearity s(x): tanh or relu."""
-    return Expression("nonlinearity", (x,))
+    return Expression("nonlinearity", (as_expression(x),))
 
 
 def in_order(outputs: Iterable[Expression]) -> list[Expression]:
@@ -182,7 +191,7 @@ def gradients(outputs: Mapping[str, Expression], of: Mapping[str, Expression]) -
         if gradient is not None:
             for argument, change in _changes(expression, gradient):
                 add(argument, change)
-    return {name: arriving.get(id(expression), _expression(0)) for name, expression in of.items()}
+    return {name: arriving.get(id(expression), as_expression(0)) for name, expression in of.items()}
 
 
 def _changes(value: Expression, gradient: Expression) -> list[tuple[Expression, Expression]]:
@@ -208,8 +217,13 @@ def _changes(value: Expression, gradient: Expression) -> list[tuple[Expression, 
             return []
 
 
-def _expression(value: Operand) -> Expression:
-    return value if isinstance(value, Expression) else Expression("number", number=float(value))
+def as_expression(value: Any) -> Expression:
+    """An expression as it is, and a number as a constant."""
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ArchitectureError(f"a formula is made of gates, states and numbers, got {value!r}")
+    return Expression("number", number=float(value))
 
 
 def _is(expression: Expression, number: float) -> bool:

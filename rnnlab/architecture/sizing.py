@@ -5,6 +5,7 @@ from functools import cache
 from typing import Literal
 
 from rnnlab.architecture.architecture import CATEGORIES, Architecture
+from rnnlab.architecture.specs import as_integer
 from rnnlab.errors import ArchitectureError
 
 Fit = Literal["under", "nearest"]
@@ -30,8 +31,7 @@ def fit_units(
     >>> fitted.by_key["h", 0].units, fitted.num_parameters()
     (360, 149787)
     """
-    if isinstance(parameters, bool) or not isinstance(parameters, int):
-        raise ArchitectureError(f"parameters must be an integer, got {parameters!r}")
+    parameters = as_integer(parameters, "parameters")
     if fit not in ("under", "nearest"):
         raise ArchitectureError(f"fit is under or nearest, got {fit!r}")
     counted = tuple(count)

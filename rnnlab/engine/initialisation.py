@@ -162,9 +162,8 @@ def _biased_gates(architecture: Architecture) -> dict[str, dict[str, bool]]:
     for node in architecture.nodes:
         if node.cell is not None:
             name = node.bias or f"{architecture.label(node.key)} bias"
-            cell = named_cell(node.cell)
-            repeated = {gate for gate in architecture.gates(node.key) if gate.rstrip("0123456789") in cell.edge_gates}
-            of_edges = {gate for gate in repeated if gate.rstrip("0123456789") in cell.gate_bias}
-            gates = {gate for gate in cell.gate_bias if gate in cell.gates} | of_edges
-            found[name] = {gate: gate in cell.depth_gates for gate in gates}
+            cell, edges = named_cell(node.cell), range(len(architecture.carries(node.key)))
+            declared = {gate: gate for gate in cell.gates}
+            declared |= {f"{gate}{number}": gate for gate in cell.edge_gates for number in edges}
+            found[name] = {gate: kind in cell.depth_gates for gate, kind in declared.items() if kind in cell.gate_bias}
     return found

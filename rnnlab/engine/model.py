@@ -1,6 +1,7 @@
 """The model: an architecture with numbers, as an ordinary torch module with a population axis."""
 
 import json
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from rnnlab.architecture.architecture import Architecture, checked_architecture
-from rnnlab.architecture.cells import NONLINEARITIES
+from rnnlab.architecture.cells import NONLINEARITIES, Cell
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rnnlab.engine.pool import Pool
 
 PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "gpu-cudnn", "reference")
+_NOT_A_METHOD = "\N{MIDDLE DOT}"  # follows names of arrays that attributes of nn.ParameterDict have
 PRECISIONS = ("float32", "tf32", "bf16")
 
 
@@ -75,8 +77,7 @@ class Model(nn.Module):
         precision: str = "float32",
     ) -> None:
         super().__init__()
-        if population is not None and population < 1:
-            raise ModelError(f"a population has at least 1 member, got {population}")
+        population = None if population is None else _num_members(population)
         if path not in PATHS:
             raise ModelError(f"path is one of {', '.join(PATHS)}, got {path!r}")
         if precision not in PRECISIONS:
@@ -91,16 +92,18 @@ class Model(nn.Module):
         for kind in ("input", "output"):
             if all(node.kind != kind for node in architecture.nodes):
                 raise ModelError(f"a model needs an {kind}, and the architecture has none")
-        _plan(architecture)  # refuses an output that is absent at a phase
+        _plan(architecture, architecture.cells)  # refuses an output that is absent at a phase
         members = _per_member(initialisation or Initialisation(), population or 1, "initialisation")
         assert members is not None
         arrays = initial_arrays(architecture, members, _generator(seed, generator))
-        self.arrays = nn.ParameterDict({_key(name): nn.Parameter(value.float()) for name, value in arrays.items()})
+        self.arrays = nn.ParameterDict(
+            {array_name(name): nn.Parameter(value.float()) for name, value in arrays.items()}
+        )
 
     @property
     def plan(self) -> Plan:
         """The order in which the network runs."""
-        return _plan(self.architecture)
+        return _plan(self.architecture, self.architecture.cells)
 
     def forward(
         self,
@@ -131,14 +134,11 @@ class Model(nn.Module):
         if torch.is_autocast_enabled(device):  # lower precision is for single products, not for long recurrences
             with torch.autocast(device, enabled=False):
                 return self.forward(x, state, lengths, only_last=only_last)
-        inputs = self._inputs(x)
+        if lengths is not None and only_last:
+            raise ModelError("sequences of different lengths end at different steps: leave out only_last")
+        inputs, lengths = self._inputs(x, lengths)
         if state is not None:
             state = self._state(state, inputs)
-        if lengths is not None:
-            self._check_lengths(lengths, inputs)
-            lengths = lengths.long()  # a narrow type would overflow where a first step is added
-            if only_last:
-                raise ModelError("sequences of different lengths end at different steps: leave out only_last")
         keep_all = lengths is not None
         parameters = self._arrays_by_name()
         path = self._chosen_path()
@@ -148,7 +148,7 @@ class Model(nn.Module):
                 "or with population=... to run many models at once"
             )
         # on a CPU outputs of all steps cost little, and do not depend on how many sequences there are
-        found = _read_outs(self.architecture) if only_last and path == "gpu" else None
+        found = _read_outs(self.architecture, self.architecture.cells) if only_last and path == "gpu" else None
         if path == "gpu":
             from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
             from rnnlab.engine.gpu.cudnn import CudnnNetwork, run_cudnn
@@ -162,7 +162,7 @@ class Model(nn.Module):
         elif path == "cpu":
             from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
 
-            pool = _pool(self.architecture, self.nonlinearity)
+            pool = _pool(self.architecture, self.architecture.cells, self.nonlinearity)
             outputs, new_state = run_cpu(pool, parameters, inputs, state, keep_all=keep_all)
         else:
             outputs, new_state = run_reference(
@@ -190,10 +190,10 @@ class Model(nn.Module):
         return initial_state(self.plan, self._arrays_by_name(), (self.population or 1, batch_size))
 
     def _arrays_by_name(self) -> dict[str, Tensor]:
-        return {spec.name: self.arrays[_key(spec.name)] for spec in self.architecture.parameters}
+        return {spec.name: self.arrays[array_name(spec.name)] for spec in self.architecture.parameters}
 
-    def _check_lengths(self, lengths: Tensor, inputs: Mapping[str, Tensor]) -> None:
-        batch, steps = next(iter(inputs.values())).shape[1:3]
+    def _lengths(self, lengths: Tensor, batch: int, steps: int) -> Tensor:
+        """The lengths, checked, in a type that does not overflow where a first step is added."""
         if not self.plan.can_stream:
             raise ModelError("the network reads the future (an edge has a negative delay): run sequences of one length")
         if not isinstance(lengths, Tensor):
@@ -201,8 +201,11 @@ class Model(nn.Module):
         is_integer = not (lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool)
         if not is_integer or tuple(lengths.shape) != (batch,):
             raise ModelError(f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}")
-        if not torch.compiler.is_exporting() and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
+        lengths = lengths.long()
+        can_look = not (torch.compiler.is_exporting() or _is_transformed())
+        if can_look and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
             raise ModelError(f"lengths lie from 1 to {steps}, got {int(lengths.min())} to {int(lengths.max())}")
+        return lengths
 
     def _at_the_ends(self, everything: State, lengths: Tensor, first_step: int) -> State:
         """The state at the end of each sequence, of the values of all steps."""
@@ -217,7 +220,7 @@ class Model(nn.Module):
     def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
         if self.architecture.period == 1:
             return 0
-        if torch.compiler.is_exporting():  # nobody knows the lengths yet
+        if torch.compiler.is_exporting() or _is_transformed():  # nobody knows the lengths yet
             return None
         steps = set(((first_step + lengths) % self.architecture.period).tolist())
         return steps.pop() if len(steps) == 1 else None
@@ -249,8 +252,10 @@ class Model(nn.Module):
         }
         save_file(tensors, str(path), metadata)
 
-    def _inputs(self, x: Tensor | Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The inputs by name, [P, B, T, N], checked."""
+    def _inputs(
+        self, x: Tensor | Mapping[str, Tensor], lengths: Tensor | None
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The inputs by name, [P, B, T, N], with zeros for padding, and the lengths; checked."""
         nodes = {node.name: node for node in self.architecture.nodes if node.kind == "input"}
         if not isinstance(x, Tensor | Mapping):
             raise ModelError(f"x must be a tensor, or a tensor for each input by name, got {type(x).__name__}")
@@ -258,10 +263,21 @@ class Model(nn.Module):
         if set(given) != set(nodes):
             raise ModelError(f"the network has the inputs {', '.join(nodes)}, got {', '.join(given)}")
         inputs = {name: self._input(given[name], node.units, node.encoding == "tokens") for name, node in nodes.items()}
-        sizes = [tuple(value.shape[:3]) for value in inputs.values()]
+        axes = {name: 2 if node.encoding == "tokens" else 3 for name, node in nodes.items()}
+        sizes = [tuple(value.shape[value.dim() - axes[name] :][:2]) for name, value in inputs.items()]
         if any(size != sizes[0] for size in sizes):
             raise ModelError(f"inputs differ in batch size or length: {', '.join(map(str, sizes))}")
-        return inputs
+        if lengths is not None:
+            lengths = self._lengths(lengths, *sizes[0])
+            is_inside = torch.arange(sizes[0][1], device=lengths.device) < lengths[:, None]  # [B, T]
+            for name, value in inputs.items():
+                mask = is_inside if axes[name] == 2 else is_inside[..., None]
+                inputs[name] = torch.where(mask, value, torch.zeros((), dtype=value.dtype, device=value.device))
+        for name, node in nodes.items():
+            _check_values(inputs[name], node.units if axes[name] == 2 else None)
+            if inputs[name].dim() == axes[name]:
+                inputs[name] = inputs[name].expand(self.population or 1, *inputs[name].shape)
+        return inputs, lengths
 
     def _split(self, x: Tensor) -> dict[str, Tensor]:
         nodes = {node.name: node for node in self.architecture.nodes if node.kind == "input"}
@@ -275,27 +291,23 @@ class Model(nn.Module):
         return dict(zip(nodes, x.split(widths, dim=-1), strict=True))
 
     def _input(self, x: Tensor, units: int, is_tokens: bool) -> Tensor:
+        """An input of the right shape, in the dtype that runs."""
         axes = 2 if is_tokens else 3
         wanted = "[B, T]" if is_tokens else f"[B, T, {units}]"
         if x.dim() not in ((axes, axes + 1) if self.population else (axes,)):
             raise ModelError(
                 f"x must be {wanted}{' or with P in front' if self.population else ''}, got {list(x.shape)}"
             )
-        # to look at numbers on a GPU would make the program wait for it at every step
-        can_look = not (x.is_cuda or torch.compiler.is_exporting() or _is_transformed())
-        if x.dtype.is_floating_point and can_look and _has_nan(x):
-            raise ModelError("x holds NaN")
-        if x.dim() == axes:
-            x = x.expand(self.population or 1, *x.shape)
-        if x.shape[0] != (self.population or 1):
+        if x.dim() > axes and x.shape[0] != self.population:
             raise ModelError(f"x has {x.shape[0]} members on its first axis, the population has {self.population}")
-        if x.shape[1] < 1 or x.shape[2] < 1:
-            raise ModelError(f"x needs at least one sequence and one time step, got {list(x.shape[1:3])}")
+        size = list(x.shape[x.dim() - axes :][:2])
+        if min(size) < 1:
+            raise ModelError(f"x needs at least one sequence and one time step, got {size}")
         if is_tokens:
-            return _tokens(x, units)
+            return _tokens(x)
         if x.shape[-1] != units:
             raise ModelError(f"x must be {units} wide, got {x.shape[-1]}")
-        return x.to(self._dtype)
+        return _real(x, "x", self._dtype)
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -303,6 +315,11 @@ class Model(nn.Module):
 
     def _state(self, state: State, inputs: Mapping[str, Tensor]) -> State:
         """The state, checked, in the dtype of the parameters."""
+        if not isinstance(state, State):
+            raise ModelError(
+                f"a state is what an earlier call returned, got {type(state).__name__}; "
+                "initial_state(batch_size) makes a first one"
+            )
         if state.step is None:
             raise ModelError("the sequences of the state ended at different phases: they cannot be continued together")
         if not self.plan.can_stream:
@@ -318,9 +335,12 @@ class Model(nn.Module):
             raise ModelError(f"the state is of another network or batch: wanted {wanted}, got {found}")
         sizes = {node.name: node.units for node in self.architecture.nodes if node.encoding == "tokens"}
         values = {
-            part: _tokens(value, sizes[part[0]], lowest=-1) if part[0] in sizes else value.to(self._dtype)
+            part: _tokens(value) if part[0] in sizes else _real(value, "the state", self._dtype)
             for part, value in state.values.items()
         }
+        for (name, _), value in values.items():
+            if name in sizes:
+                _check_values(value, sizes[name], lowest=-1)
         return State(state.step, values)
 
     def _chosen_path(self) -> str:
@@ -411,13 +431,28 @@ def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:
     )
 
 
-def _tokens(x: Tensor, size: int, lowest: int = 0) -> Tensor:
-    if x.dtype.is_floating_point or x.dtype == torch.bool:
+def _tokens(x: Tensor) -> Tensor:
+    if x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool:
         raise ModelError(f"tokens are integers, got {x.dtype}")
-    can_look = not (x.is_cuda or torch.compiler.is_exporting() or _is_transformed())
-    if can_look and (int(x.min()) < lowest or int(x.max()) >= size):
-        raise ModelError(f"tokens lie from 0 to {size - 1}, got {int(x.min())} to {int(x.max())}")
     return x.long()
+
+
+def _real(x: Tensor, what: str, dtype: torch.dtype) -> Tensor:
+    """Numbers in that type, as they are in memory: a path that takes their address sees no sign that is to come."""
+    if x.dtype.is_complex:
+        raise ModelError(f"{what} holds real numbers, got {x.dtype}")
+    return x.resolve_neg().to(dtype)
+
+
+def _check_values(x: Tensor, num_tokens: int | None, lowest: int = 0) -> None:
+    """Refuse NaN, or where there are tokens such as are too small or too large."""
+    # to look at numbers on a GPU would make the program wait for it at every step
+    if x.is_cuda or torch.compiler.is_exporting() or _is_transformed():
+        return
+    if num_tokens is None and _has_nan(x):
+        raise ModelError("x holds NaN")
+    if num_tokens is not None and (int(x.min()) < lowest or int(x.max()) >= num_tokens):
+        raise ModelError(f"tokens lie from 0 to {num_tokens - 1}, got {int(x.min())} to {int(x.max())}")
 
 
 def _is_transformed() -> bool:
@@ -440,9 +475,25 @@ def _has_nan(x: Tensor) -> bool:
     return bool(x.detach().sum().isnan()) and bool(x.isnan().any())
 
 
-def _key(name: str) -> str:
-    """A parameter's name in the state dict, where a dot would part a path."""
-    return name.replace(".", "\N{ONE DOT LEADER}")
+def array_name(name: str) -> str:
+    """A parameter's name in the state dict, where a dot would part a path and some names are methods."""
+    is_taken = name.rstrip(_NOT_A_METHOD) in _taken_names()
+    return name.replace(".", "\N{ONE DOT LEADER}") + (_NOT_A_METHOD if is_taken else "")
+
+
+@lru_cache(maxsize=1)
+def _taken_names() -> frozenset[str]:
+    return frozenset(dir(nn.ParameterDict()))
+
+
+def _num_members(population: Any) -> int:
+    try:
+        found = 0 if isinstance(population, bool) else operator.index(population)
+    except TypeError:
+        found = 0
+    if found < 1:
+        raise ModelError(f"a population is an integer, of at least 1 member, got {population!r}")
+    return found
 
 
 def _generator(seed: int | None, generator: torch.Generator | None) -> torch.Generator:
@@ -467,19 +518,22 @@ def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:
     return members
 
 
+# architectures know their cells by name only, so the cells are part of each key
+
+
 @lru_cache(maxsize=64)
-def _plan(architecture: Architecture) -> Plan:
+def _plan(architecture: Architecture, cells: tuple[Cell, ...]) -> Plan:
     return plan(architecture)
 
 
 @lru_cache(maxsize=64)
-def _read_outs(architecture: Architecture) -> tuple[ReadOut, ...] | None:
-    return read_outs(_plan(architecture))
+def _read_outs(architecture: Architecture, cells: tuple[Cell, ...]) -> tuple[ReadOut, ...] | None:
+    return read_outs(_plan(architecture, cells))
 
 
 @lru_cache(maxsize=64)
-def _pool(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> "Pool":
+def _pool(architecture: Architecture, cells: tuple[Cell, ...], nonlinearity: tuple[str, ...] | None) -> "Pool":
     from rnnlab.engine.cpu_program import CpuProgram
     from rnnlab.engine.pool import Pool
 
-    return Pool(CpuProgram(_plan(architecture), choices(architecture, nonlinearity)))
+    return Pool(CpuProgram(_plan(architecture, cells), choices(architecture, nonlinearity)))

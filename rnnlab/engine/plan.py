@@ -25,6 +25,9 @@ Moment = tuple[NodeKey, int]
 """A node at a time step, counted from the start of the sequence at hand."""
 
 
+_LENGTHS_KEPT = 4  # of sequences; the moments of a long one take more memory than all the rest of a plan
+
+
 @dataclass(frozen=True)
 class Component:
     """Nodes that run together: one hoisted node, or one or more cycles and all that hangs in and between them."""
@@ -117,13 +120,16 @@ class Plan:
     def moments(self, component: Component, num_steps: int, first_step: int = 0) -> list[list[Moment]]:
         """The nodes of a component at all times of a sequence that starts at `first_step`, slot after slot."""
         key = (component.nodes, num_steps, first_step % self.architecture.period)
-        if key not in self._moments:
-            self._moments[key] = _moments(self.architecture.period, component, *key[1:])
-        return self._moments[key]
+        found = self._moments.get(key)
+        if found is None:
+            found = self._moments[key] = _moments(self.architecture.period, component, *key[1:])
+            while len(self._moments) > _LENGTHS_KEPT * len(self.components):
+                self._moments.pop(next(iter(self._moments)), None)
+        return found
 
     @cached_property
     def _moments(self) -> dict[tuple[tuple[NodeKey, ...], int, int], list[list[Moment]]]:
-        """What `moments` has found so far: a training run asks for the same length again and again."""
+        """What `moments` has found of late: a training run asks for the same length again and again."""
         return {}
 
     def num_slots(self, num_steps: int) -> int:

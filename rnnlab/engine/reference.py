@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rnnlab.architecture.architecture import Architecture
-from rnnlab.architecture.expressions import evaluate
+from rnnlab.architecture.expressions import Expression, evaluate
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.plan import Plan
 from rnnlab.engine.state import State
@@ -103,14 +103,24 @@ class _Run:
         depth = self.architecture.depth_edge(key)
         if depth is not None:
             named["depth"] = self._source(depth, time)
-        functions = self._functions(key)
         if formulas.reset is not None:
             (edge,) = carries
-            reset = evaluate({"reset": formulas.reset}, named, functions)["reset"]
+            reset = self._evaluate({"reset": formulas.reset}, named, key)["reset"]
             for gate, product in self._products(edge, reset).items():
                 if gate in cell.reset_gates:
                     named[f"gate {gate}"] = named[f"gate {gate}"] + product
-        return evaluate(formulas.new_state, named, functions)
+        return self._evaluate(formulas.new_state, named, key)
+
+    def _evaluate(
+        self, formulas: Mapping[str, Expression], named: Mapping[str, Tensor], key: NodeKey
+    ) -> dict[str, Tensor]:
+        """The values of formulas, [P, B, N]; those that read nothing are one number everywhere."""
+        found = evaluate(formulas, named, self._functions(key))
+        size = (*self.size, self.architecture.by_key[key].units)
+        return {name: self._tensor(value).expand(size) for name, value in found.items()}
+
+    def _tensor(self, value: Tensor | float) -> Tensor:
+        return value if isinstance(value, Tensor) else self.like.new_tensor(value)
 
     def _preactivations(self, key: NodeKey, time: int) -> dict[str, Tensor]:
         """The sum of all products into each gate, and its bias; a second product is still to come for reset gates."""
@@ -180,12 +190,13 @@ class _Run:
 
     def _functions(self, key: NodeKey) -> Functions:
         use_relu = self.use_relu[key]
-        return {
+        functions: Functions = {
             "sigmoid": torch.sigmoid,
             "tanh": torch.tanh,
             "relu": torch.relu,
             "nonlinearity": lambda x: torch.where(use_relu, torch.relu(x), torch.tanh(x)),
         }
+        return {name: lambda x, of=function: of(self._tensor(x)) for name, function in functions.items()}
 
 
 def _product(value: Tensor, matrix: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rnnlab.architecture.architecture import Architecture, ParameterSpec
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
-from rnnlab.engine.model import Model
+from rnnlab.engine.model import Model, array_name
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.seeds import seeded
 
@@ -125,5 +125,4 @@ def build_model(
 
 def arrays_of(model: Model) -> list[Tensor]:
     """The arrays of a model in the order of its architecture's specs."""
-    by_name = {name.replace("\N{ONE DOT LEADER}", "."): array for name, array in model.arrays.items()}
-    return [by_name[spec.name] for spec in model.architecture.parameters]
+    return [model.arrays[array_name(spec.name)] for spec in model.architecture.parameters]

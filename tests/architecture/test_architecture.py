@@ -1,7 +1,9 @@
 """What an architecture fills in, what it counts, and what it refuses."""
 
+import json
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -35,6 +37,39 @@ def plus_rnn(*extra: EdgeSpec, **options) -> Architecture:
         [node("x", "input", 5), *(node(name, cell=cell) for name, cell in cells.items()), node("y", "output", 2)],
         [edge("x", "a"), edge("a", "a", 1), edge("a", "b", **options), edge("b", "b", 1), edge("b", "y"), *extra],
     )
+
+
+def test_matrices_of_one_name_are_one_only_where_they_are_tied() -> None:
+    nodes = [node("x", "input"), node("a", cell="tanh"), node("a->b[0]", cell="tanh"), node("b[0]->y", "output")]
+    nodes.append(node("y", "output"))
+    into = [edge("x", "a"), edge("a", "a", 1), edge("x", "a->b[0]")]
+    with pytest.raises(ArchitectureError, match=r"two matrices would be called 'a->b\[0\]->y\[0\]': of an edge from"):
+        Architecture(nodes, [*into, edge("a", "b[0]->y"), edge("a->b[0]", "y")])
+    tied = [edge("a", "b[0]->y", weights="W"), edge("a->b[0]", "y", weights="W")]
+    assert len(Architecture(nodes, [*into, *tied]).parameters) == 9
+
+
+def test_names_that_are_one_in_a_state_dict_are_refused() -> None:
+    nodes = [
+        node("x", "input"),
+        node("h.1", cell="tanh"),
+        node("h\N{ONE DOT LEADER}1", cell="tanh"),
+        node("y", "output"),
+    ]
+    with pytest.raises(ArchitectureError, match="differ in a dot and a one dot leader only"):
+        Architecture(nodes, [*(edge(end.name, end.name, 1) for end in nodes[1:3]), edge("h.1", "y")])
+
+
+def test_integers_of_numpy_are_kept_as_plain_ones() -> None:
+    """As files have them."""
+    one = np.int64(1)
+    nodes = [node("x", "input", np.int64(3), phase=np.int32(0)), node("h", cell="tanh"), node("y", "output")]
+    edges = [edge("x", "h"), EdgeSpec(source=("h", np.int64(0)), target=("h", np.uint8(0)), delay=one), edge("h", "y")]
+    made = Architecture(nodes, edges, one)
+    assert json.loads(json.dumps(made.to_json())) == made.to_json()
+    sized = architecture("sh", "tanh", input_size=one, output_size=one, units=np.int16(4))
+    assert json.dumps(sized.to_json())
+    assert architecture("sh", "tanh", input_size=3, output_size=2, parameters=np.int64(99)).num_parameters() <= 99
 
 
 def test_worked_example_of_two_phases_and_two_matrices() -> None:

@@ -185,6 +185,17 @@ def test_gates_may_be_named_by_numbers_that_no_edge_takes() -> None:
             {"reset": lambda gates, carried: gates.c, "reset_gates": ("c",), "edge_gates": ("f",)},
             "cell 'bad': reset reads one carry edge, edge_gates allow several",
         ),
+        ({"update": lambda gates, carried: {"h": gates.c + "1"}}, "cell 'bad': a formula is made of .*, got '1'"),
+        ({"update": lambda gates, carried: {"h": (gates.c,)}}, "cell 'bad': a formula is made of gates, states and"),
+        ({"update": lambda gates, carried: {"h": None}}, "cell 'bad': a formula is made of .*, got None"),
+        ({"update": lambda gates, carried: {"h": sigmoid(True)}}, "cell 'bad': a formula is made of .*, got True"),
+        ({"update": lambda gates, carried: None}, "cell 'bad': update returns the new state as a dict .*, got None"),
+        ({"update": lambda gates, carried: gates.c}, "cell 'bad': update returns the new state as a dict"),
+        ({"update": lambda gates, carried: {"h": gates.c / 0}}, "cell 'bad': a formula divides by numbers .*, got 0"),
+        (
+            {"update": lambda gates, carried: {"h": carried.h / gates.c}},
+            "cell 'bad': a formula divides by numbers other than 0 only, got gate c",
+        ),
         (
             {"reset": lambda gates, carried: sigmoid(gates.c) * carried.h, "reset_gates": ("c",)},
             r"cell 'bad': reset reads \['c'\], gates that wait for its own product",

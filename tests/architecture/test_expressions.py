@@ -27,6 +27,7 @@ def test_arithmetic_is_recorded_on_either_side_of_a_number() -> None:
     x, y = named("x"), named("y")
     assert value(2 + x * 3 - y, x=5, y=1) == 16
     assert value(1 - (x - 2) * -y, x=5, y=4) == 13
+    assert value((x + y) / 4, x=5, y=1) == 1.5
     assert str(1 - sigmoid(x) * y) == "(1 - (sigmoid(x) * y))"
 
 

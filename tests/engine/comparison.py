@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rnnlab import Architecture
-from rnnlab.engine.model import Model
+from rnnlab.engine.model import Model, array_name
 from rnnlab.engine.state import State
 
 Results = dict[str, Tensor]
@@ -186,7 +186,7 @@ def build(case: Case, way: Way) -> Model:
 
 def parameter(model: Model, name: str) -> Tensor:
     """A parameter by its name in the architecture."""
-    return model.arrays[name.replace(".", "\N{ONE DOT LEADER}")]
+    return model.arrays[array_name(name)]
 
 
 def run(case: Case, way: Way) -> Results:

@@ -14,6 +14,7 @@ from rnnlab import (
     Expression,
     NodeSpec,
     architecture,
+    nonlinearity,
     relu,
     sigmoid,
     tanh,
@@ -79,6 +80,16 @@ def lagging_cell() -> Cell:
         return {"m": carried.h, "h": tanh(gates.c)}
 
     return Cell("lagging", gates=("c",), update=update, state=("m", "h"), ports=("m", "h"), carries=("h",))
+
+
+def constant_cell() -> Cell:
+    """A cell with numbers in its formulas, alone and in nonlinearities."""
+
+    def update(gates: Any, carried: Any) -> dict[str, Expression]:
+        half = sigmoid(0.25) + tanh(-1) * relu(0.5)
+        return {"h": tanh(gates.c / 2 + carried.h) * nonlinearity(half), "one": 1}  # pyright: ignore[reportReturnType]
+
+    return Cell("constant", gates=("c",), update=update, state=("h", "one"), ports=("h", "one"))
 
 
 def cells_without_matrices() -> dict[str, Cell]:

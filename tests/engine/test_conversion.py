@@ -48,3 +48,15 @@ def test_what_has_no_counterpart_is_refused() -> None:
         from_torch(nn.LSTM(3, 5, proj_size=2))
     with pytest.raises(ModelError, match="got Linear"):
         from_torch(nn.Linear(3, 5))  # type: ignore[arg-type]
+
+
+def test_gradients_pass_where_a_relu_is_nan() -> None:
+    """As in torch: a state that has diverged does not look like one that nothing depends on."""
+    rnn = nn.RNN(3, 5, nonlinearity="relu", batch_first=True)
+    with torch.no_grad():
+        rnn.bias_ih_l0[1] = torch.nan
+    model, x = from_torch(rnn), torch.ones(2, 1, 3)
+    model(x)[0].sum().backward()
+    rnn(x)[0].sum().backward()
+    torch.testing.assert_close(model.arrays["h0 bias"].grad, rnn.bias_ih_l0.grad[None])
+    assert rnn.bias_ih_l0.grad[1] == 2

@@ -117,7 +117,7 @@ def test_node_of_many_edges_agrees() -> None:
 
 
 def waiting(model: Model) -> int:
-    return sum(map(len, _pool(model.architecture, model.nonlinearity).free.values()))
+    return sum(map(len, _pool(model.architecture, model.architecture.cells, model.nonlinearity).free.values()))
 
 
 def test_arrays_are_used_again() -> None:
@@ -134,7 +134,7 @@ def test_arrays_are_used_again() -> None:
 def test_arrays_that_nobody_gives_back_go_at_once() -> None:
     """Without the collector of cycles, which does not know how large they are."""
     model = make("lstm", units=12)
-    pool = _pool(model.architecture, model.nonlinearity)
+    pool = _pool(model.architecture, model.architecture.cells, model.nonlinearity)
     model(random(2, 5, 3))[0].sum().backward()
     (arrays,) = next(iter(pool.free.values()))
     seen = weakref.ref(arrays)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rnnlab import CELLS, Architecture, ArchitectureError, EdgeSpec, NodeSpec, architecture
+from rnnlab import CELLS, Architecture, ArchitectureError, Cell, EdgeSpec, NodeSpec, architecture, tanh
 from rnnlab.engine.model import Model
 from rnnlab.engine.native import runtime
 from tests.engine.comparison import (
@@ -28,7 +28,15 @@ from tests.engine.comparison import (
     run,
     usual_sizes,
 )
-from tests.engine.networks import MIXED, catalogue, cells_without_matrices, lagging_cell, numbers_in_turn, own_cell
+from tests.engine.networks import (
+    MIXED,
+    catalogue,
+    cells_without_matrices,
+    constant_cell,
+    lagging_cell,
+    numbers_in_turn,
+    own_cell,
+)
 from tests.engine.strategies import architectures
 
 NUM_STEPS = (1, 63, 65)
@@ -197,6 +205,22 @@ def test_a_cell_whose_edges_need_no_matrix_agrees(monkeypatch: pytest.MonkeyPatc
         assert all(spec.size for spec in network.parameters)
         compare(network, num_steps=5, batch_size=batch_size, population=3)
         compare(network, num_steps=4, batch_size=batch_size, steps_before=2)
+
+
+def test_a_cell_that_takes_anothers_place_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same name and with the same gates: an architecture with it equals one with the old cell."""
+    for factor in (1, 2):
+        cell = Cell("m", gates=("c",), update=lambda g, c, f=factor: {"h": tanh(f * g.c)}, carries=[])  # pyright: ignore[reportArgumentType]
+        monkeypatch.setitem(CELLS, "m", cell)
+        compare(architecture("sh:m", **SIZES, units=3), num_steps=3)
+
+
+@pytest.mark.parametrize("batch_size", [2, 20])
+def test_numbers_in_formulas_agree(monkeypatch: pytest.MonkeyPatch, batch_size: int) -> None:
+    monkeypatch.setitem(CELLS, "constant", constant_cell())
+    for nonlinearity in (None, MIXED):
+        network = architecture("st:constant", **SIZES, units=3)
+        compare(network, num_steps=3, population=3, nonlinearity=nonlinearity, batch_size=batch_size)
 
 
 def test_a_node_without_readers_agrees() -> None:

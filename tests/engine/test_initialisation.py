@@ -1,10 +1,13 @@
 """How numbers start: what defines each way to draw them, and where the gate bias lands."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from rnnlab import Architecture, ArchitectureError, architecture
+from rnnlab import CELLS, Architecture, ArchitectureError, Expression, architecture
 from rnnlab.engine.initialisation import (
     MATRICES,
     Initialisation,
@@ -185,6 +188,19 @@ def test_gate_bias_lands_on_every_forget_gate_of_an_edge() -> None:
         for each in network.gates(key):
             wanted = 3.0 if each in ("f0", "f1") else 0.0
             assert gate(network, found, f"{key[0]} bias", each).unique().tolist() == [wanted]
+
+
+def test_gate_bias_lands_on_gates_of_edges_whose_names_end_in_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = replace(CELLS["lstm-edges"], name="numbered", edge_gates=("f1",), gate_bias=("f1", "g"), update=_numbered)
+    monkeypatch.setitem(CELLS, "numbered", cell)
+    network = architecture("sh:numbered", **SIZES)
+    found = arrays(network, gate_bias=3.0)
+    means = {name: gate(network, found, "h bias", name).mean().item() for name in network.gates(("h", 0))}
+    assert means == {"g": 3.0, "i": 0.0, "o": 0.0, "f10": 3.0}
+
+
+def _numbered(gates: Any, carried: Any) -> dict[str, Expression]:
+    return {"h": gates.i * gates.o, "c": gates.g + sum(a * b.c for a, b in zip(gates.f1, carried, strict=True))}
 
 
 def test_gate_bias_lands_on_both_gates_of_an_intersection() -> None:

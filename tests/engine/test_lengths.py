@@ -41,6 +41,39 @@ def test_each_sequence_is_as_if_alone(name: str, path: str) -> None:
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("path", ["cpu", "reference"])
+@pytest.mark.parametrize("padding", [float("nan"), float("inf"), 1e200])
+def test_padding_may_be_anything(padding: float, path: str) -> None:
+    """NaN is refused elsewhere, and infinity times the gradient 0 would be NaN."""
+    model, lengths = make("td:gru", path), torch.tensor([2, 5])
+    x = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = []
+    for value in (0.0, padding):
+        padded = torch.where((torch.arange(5) < lengths[:, None])[..., None], x, value).requires_grad_()
+        y, state = model(padded, lengths=lengths)
+        (y.sin().sum() + sum(value.cos().sum() for value in state.values.values())).backward()
+        assert padded.grad is not None
+        found.append([y, padded.grad, *gradients(model)])
+    for wanted, mine in zip(*found, strict=True):
+        torch.testing.assert_close(mine, wanted, rtol=0, atol=0)
+    bad = x.clone()
+    bad[0, 1] = torch.nan
+    with pytest.raises(ModelError, match="x holds NaN"):
+        model(bad, lengths=lengths)
+
+
+@pytest.mark.parametrize("population", [None, 2])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.uint16, torch.uint32, torch.uint64])
+def test_padding_of_tokens_may_be_no_token(dtype: torch.dtype, population: int | None) -> None:
+    network = architecture("sh:tanh", input_size=3, output_size=2, units=4, encoding="tokens")
+    model = Model(network, generator=torch.Generator().manual_seed(0), population=population)
+    lengths = torch.tensor([1, 3]).to(dtype)
+    y, _ = model(torch.tensor([[2, 99, 100], [0, 1, 2]]).to(dtype), lengths=lengths)
+    torch.testing.assert_close(y, model(torch.tensor([[2, 0, 0], [0, 1, 2]]), lengths=lengths.long())[0])
+    with pytest.raises(ModelError, match="tokens lie from 0 to 2, got 0 to 99"):
+        model(torch.tensor([[2, 99, 100], [0, 1, 2]]).to(dtype), lengths=torch.tensor([2, 3]))
+
+
 def test_sequences_of_different_lengths_are_continued() -> None:
     model, lengths = make("skip-3:lstm", "cpu"), torch.tensor([2, 6])
     x = torch.randn(2, 9, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

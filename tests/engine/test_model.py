@@ -2,6 +2,7 @@
 
 import copy
 import io
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,6 +26,31 @@ def test_a_seed_stands_for_a_generator() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- shapes
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_inputs_whose_sign_is_still_to_come_are_read_with_it(path: str) -> None:
+    lazy = torch.complex(random(2, 4, 3), random(2, 4, 3)).conj().imag
+    assert lazy.is_neg()
+    model = make(path=path)
+    torch.testing.assert_close(model(lazy)[0], model(-random(2, 4, 3))[0])
+
+
+def test_matrices_may_have_the_names_of_methods() -> None:
+    """And such names with what is put behind them; all others are written as they are."""
+    plain = architecture("sh:tanh", **SIZES)
+    expected = Model(plain, generator=seeded())(random(2, 4, 3))[0]
+    taken = dir(torch.nn.ParameterDict())
+    for pair in zip([*taken, "update\N{MIDDLE DOT}", "W.1"], [*taken[1:], *["update", "W.2", "W.3"]], strict=True):
+        names = dict(zip(("x", "h"), pair, strict=True))
+        edges = [
+            replace(edge, weights=names[edge.source[0]] if edge.target[0] == "h" else None) for edge in plain.edges
+        ]
+        model = Model(Architecture(plain.nodes, edges), generator=seeded()).train()
+        assert len(model.state_dict()) == len(plain.parameters)
+        assert "arrays.h bias" in model.state_dict()
+        torch.testing.assert_close(model(random(2, 4, 3))[0], expected)
+        assert all(array is parameter(model, name) for name, array in model._arrays_by_name().items())
 
 
 @pytest.mark.parametrize("path", PATHS)

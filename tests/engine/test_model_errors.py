@@ -30,6 +30,22 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
     "negative token": (with_input(torch.tensor([[0, -1]]), encoding="tokens"), "from 0 to 2, got -1"),
     "large token": (with_input(torch.tensor([[0, 3]]), encoding="tokens"), "from 0 to 2, got 0 to 3"),
     "float tokens": (with_input(torch.zeros(2, 5), encoding="tokens"), "tokens are integers, got torch.float32"),
+    "complex numbers": (
+        with_input(torch.zeros(2, 5, 3, dtype=torch.complex64)),
+        "x holds real numbers, got .*complex64",
+    ),
+    "complex tokens": (
+        with_input(torch.zeros(2, 5, dtype=torch.complex64), encoding="tokens"),
+        "tokens are integers, got torch.complex64",
+    ),
+    "complex lengths": (
+        lambda: make()(torch.zeros(2, 5, 3), lengths=torch.ones(2, dtype=torch.complex64)),
+        "lengths must be 2 integers, got torch.complex64",
+    ),
+    "a state as torch has it": (
+        lambda: make()(torch.zeros(2, 5, 3), (torch.zeros(1, 2, 4), torch.zeros(1, 2, 4))),  # pyright: ignore[reportArgumentType]
+        "a state is what an earlier call returned, got tuple",
+    ),
     "tokens with a width": (with_input(torch.zeros(2, 5, 3).long(), encoding="tokens"), r"must be \[B, T\]"),
     "unknown input": (with_input({"u": torch.zeros(2, 5, 3)}), "has the inputs x, got u"),
     "missing input": (with_input({}), "has the inputs x"),
@@ -46,6 +62,9 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
         "give a seed or a generator, got both",
     ),
     "a seed that is no number": (lambda: Model(architecture("gru", **SIZES), seed=True), "a whole number, got True"),
+    "half a population": (lambda: make(population=2.0), "a population is an integer, .*, got 2.0"),  # pyright: ignore[reportArgumentType]
+    "a population in words": (lambda: make(population="2"), "a population is an integer, .*, got '2'"),  # pyright: ignore[reportArgumentType]
+    "a true population": (lambda: make(population=True), "a population is an integer, .*, got True"),
     "no members": (lambda: make(population=0), "at least 1 member"),
     "too few nonlinearities": (
         lambda: make(population=3, nonlinearity=("tanh", "relu")),

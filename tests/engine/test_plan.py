@@ -17,6 +17,17 @@ from tests.engine.test_reference import bidirectional, worked_example_1, worked_
 SIZES = {"input_size": 3, "output_size": 2, "units": 4}
 
 
+def test_moments_of_the_last_lengths_alone_are_kept() -> None:
+    """A user whose sequences all differ in length would otherwise keep every one's."""
+    made = plan(architecture("st:gru", input_size=2, output_size=2, units=3))
+    (first, *_) = made.recurrent
+    for num_steps in range(1, 100):
+        made.num_slots(num_steps)
+    assert len(made._moments) < 20
+    assert made.moments(first, 99) is made.moments(first, 99)
+    assert len(made.moments(first, 5)) == 5
+
+
 def names(found: Plan) -> list[tuple[str, str]]:
     """Each component in order: whether it is hoisted, and its nodes."""
     return [

@@ -20,6 +20,12 @@ def test_vmap_over_models_equals_a_population() -> None:
     torch.testing.assert_close(found, population(x)[0])
 
 
+def test_vmap_over_sequences_of_different_lengths() -> None:
+    model, x, lengths = make(NAME, path="reference"), random(3, 5, 3), torch.tensor([2, 5, 1])
+    found = vmap(lambda one, length: model(one[None], lengths=length[None])[0][0])(x, lengths)
+    torch.testing.assert_close(found, model(x, lengths=lengths)[0])
+
+
 def test_gradients_of_torch_func_equal_autograd() -> None:
     model = make(NAME, path="reference")
     x = random(2, 5, 3)

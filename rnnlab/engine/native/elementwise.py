@@ -150,7 +150,7 @@ def _functions(code: Function, nonlinearity: str | None, is_relu: Value | None) 
         return build.select(build.fcmp_ordered("<", x, zero), zero, x)  # NaN stays
 
     def step(x: Value) -> Value:
-        return build.select(build.fcmp_ordered(">", x, zero), one, zero)
+        return build.select(build.fcmp_ordered("<=", x, zero), zero, one)  # NaN lets gradients pass, as in torch
 
     def tanh_slope(y: Value) -> Value:
         return code.fused(build.fneg(y), y, one)
