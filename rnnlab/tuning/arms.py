@@ -110,7 +110,7 @@ class Arm:
         values = {
             "name": self.name,
             "architecture": self.architecture.to_json(),
-            "task": _task_json(self.task),
+            "task": task_json(self.task),
             "space": self.space.to_json(),
             "num_trials": self.num_trials,
             "hyperparameters": self.hyperparameters.to_json(),
@@ -146,7 +146,7 @@ def require_data(arms: Sequence[Arm]) -> None:
             next(task.batches(split, 1))
 
 
-def _task_json(task: AbstractTask) -> dict[str, Any]:
+def task_json(task: AbstractTask) -> dict[str, Any]:
     """A task by name and arguments; one that was read from a file by the file's name."""
     module = sys.modules[type(task).__module__]
     if module.__name__.startswith("rnnlab_task_") and module.__file__:  # as the registry names such modules
