@@ -14,7 +14,7 @@ from rnnlab.engine.model import PATHS, PRECISIONS
 from rnnlab.errors import RnnlabError, TuningError
 from rnnlab.tasks.data_tasks import AbstractDataTask
 from rnnlab.tasks.registry import task as named_task
-from rnnlab.tasks.task import SPLITS, AbstractTask, Score
+from rnnlab.tasks.task import MOST, SPLITS, AbstractTask, Score
 from rnnlab.training.fitting import check_fit
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.binding import bind, check_space, task_of
@@ -170,3 +170,5 @@ def require_whole(name: str, value: Any, lowest: int) -> None:
     """Refuse what is no whole number of at least `lowest`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
         raise TuningError(f"{name} must be a whole number of at least {lowest}, got {value!r}")
+    if value > MOST:
+        raise TuningError(f"{name} must be at most 2**63 - 1, got {value!r}"[:200])

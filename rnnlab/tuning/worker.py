@@ -70,6 +70,7 @@ from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
 from rnnlab.version import VERSION
 
 SAVE_EVERY = timedelta(seconds=30)  # where nobody says otherwise: small networks take no longer than a few checkpoints
+MOST_GRACE = 10_000_000  # seconds: who waits for a third of a year is not waiting
 BEATS = 6  # in that time: some may be late, where the store is busy
 # how many times over a GPU is filled: 33 tiny networks took 0.59 ms a step among 132, 0.45 among 264, 0.51 among 528
 CROWD = 2
@@ -114,6 +115,8 @@ class Work:
             require_whole("save_every", self.save_every, 1)
         if not self.grace > 0:
             raise TuningError(f"grace must be above 0 seconds, got {self.grace!r}")
+        if self.grace > MOST_GRACE:
+            raise TuningError(f"grace must be at most {MOST_GRACE:,} seconds, got {self.grace!r}")
 
 
 def work(store: Store, study: str, arms: Sequence[Arm], how: Work | None = None) -> bool:

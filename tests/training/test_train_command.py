@@ -230,3 +230,16 @@ def test_what_cannot_fit_into_memory_is_not_tried(capsys) -> None:
 def test_plan_of_very_many_steps_is_refused(capsys) -> None:
     line = refused(capsys, "measure", "td", "--plan", "--steps", "100000000")
     assert "--steps must be at most 1000000 with --plan" in line
+
+
+@pytest.mark.parametrize("option", ["--seed", "--number", "--length"])
+def test_integers_of_more_than_64_bits_are_refused(option: str, capsys) -> None:
+    line = refused(capsys, "show", "adding", option, "9223372036854775808")
+    assert f"{option[2:]} must be at most 2**63 - 1, got 9223372036854775808" in line
+    line = refused(capsys, "train", "gru", *SMALL, "-p", "seed=9223372036854775808")
+    assert "seed must be at most 2**63 - 1" in line
+
+
+def test_largest_seed_of_a_task_can_be_used(capsys) -> None:
+    assert main(["show", "adding", "--length", "4", "--seed", str(2**63 - 1)]) == 0
+    assert main(["show", "capacity", "--num-samples", "4", "--seed", str(2**63 - 1)]) == 0
