@@ -55,6 +55,8 @@ app.add_typer(data_app, name="data")
 # arguments of the task follow the options of the command
 WITH_TASK_ARGUMENTS: Any = {"allow_extra_args": True, "ignore_unknown_options": True}
 
+MOST_PLANNED_STEPS = 1_000_000  # a few seconds
+
 # what typer raises for a wrong command line; its place in the package differs between versions
 CommandLineError: Any = typer.BadParameter.__mro__[2]
 
@@ -422,6 +424,8 @@ def _plan(architecture: str, units: int | None = None, **sizes: int) -> tuple[di
     from rnnlab.engine.explanation import labelled
     from rnnlab.engine.plan import plan
 
+    if sizes.get("steps", 0) > MOST_PLANNED_STEPS:
+        raise RnnlabError(f"--steps must be at most {MOST_PLANNED_STEPS} with --plan, which counts all their slots")
     network = sized_architecture(architecture, units)
     widths = {node.name: node.units for node in network.nodes}
     found = costs(plan(network), **sizes)

@@ -28,9 +28,11 @@ from rnnlab.studies.specification import StudySpec
 from rnnlab.tasks.registry import task as named_task
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.writable import check_writable
-from rnnlab.tuning.arms import Arm, require_data
+from rnnlab.tuning.arms import Arm, require_data, task_json
+from rnnlab.tuning.binding import written_arguments
 from rnnlab.tuning.populations import population_size
 from rnnlab.tuning.space import SearchSpace
+from rnnlab.tuning.spaces import SPACES
 from rnnlab.tuning.store import DEFAULT
 
 SEEDS = 10
@@ -162,9 +164,7 @@ def _contest(
 ) -> dict[str, Any]:
     """What is compared, as keys of a specification."""
     names = _different(architectures)
-    table = (
-        task.to_json() if isinstance(task, AbstractTask) else {"name": task} if isinstance(task, str) else dict(task)
-    )
+    table = _table(task)
     if not isinstance(table.get("name"), str):
         raise TuningError(f"a task is a name, or a table with a name and arguments, got {task!r}"[:300])
     named_task(**table)  # which complains of what is wrong, before an architecture is blamed
@@ -175,6 +175,14 @@ def _contest(
     every = max(1, num_steps // EVALUATIONS) if isinstance(num_steps, int) else 1
     shared = {"num_steps": num_steps, "evaluate_every": every} | hyperparameters
     return {"task": table, "architectures": names, "parameters": parameters, "hyperparameters": shared}
+
+
+def _table(task: str | Mapping[str, Any] | AbstractTask) -> dict[str, Any]:
+    """Name and arguments; of a task the arguments that are not as they are where nobody gives them."""
+    if isinstance(task, AbstractTask):
+        written = {"name", *written_arguments(task)}
+        return {key: value for key, value in task_json(task).items() if key in written}
+    return {"name": task} if isinstance(task, str) else dict(task)
 
 
 def _given(hyperparameters: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -213,7 +221,7 @@ def _without_given(contest: dict[str, Any]) -> dict[str, Any]:
     if not given:
         return contest
     base = contest.get("space", "collins")
-    if not isinstance(base, str):
+    if not isinstance(base, str) or base not in SPACES:
         raise TuningError(f"hyperparameter {given[0]} is given, and tuned: take it out of the space")
     return contest | {"space": {"base": base, "without": given}}
 

@@ -23,7 +23,7 @@ from rnnlab.commands.options import (
     count,
     task_words,
 )
-from rnnlab.tasks.registry import task_from_words
+from rnnlab.tasks.registry import parse_arguments, task
 
 
 def tune_command(
@@ -77,12 +77,13 @@ def tune_command(
     from rnnlab.tuning.tune import tune
     from rnnlab.tuning.words import base_from_words, space_from_words, tuning_to_json
 
-    chosen = task_from_words(task_name, task_words(context.args))
+    table = {"name": task_name, **parse_arguments(task_words(context.args))}
+    chosen = task(**table)
     settings = [*(hyperparameter or []), *([] if steps is None else [f"num_steps={steps}"])]
     run = partial(
         tune,
         network_for(chosen, architecture, units=units, parameters=count(parameters)),
-        chosen,
+        table,
         space_from_words(space),
         trials=trials,
         sampler=sampler,

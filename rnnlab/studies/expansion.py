@@ -1,7 +1,7 @@
 """From a specification to arms: every combination of tasks, architectures, cells, depths and sizes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ from rnnlab.tasks.registry import task as named_task
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.arms import Arm
-from rnnlab.tuning.dimensions import AbstractDimension
+from rnnlab.tuning.binding import TASK, given_arguments
 from rnnlab.tuning.plain_samplers import GridSampler
 from rnnlab.tuning.samplers import sampler
 from rnnlab.tuning.space import SearchSpace, load_space
-from rnnlab.tuning.spaces import SPACES, named_space
+from rnnlab.tuning.spaces import SPACES, check_given, named_space, once_given, without_given
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,11 @@ def _arm(name: str, owner: Product, labels: Mapping[str, Any], folder: Path, sha
     try:
         task = _task(labels, folder)
         network = _network(owner, labels, task, folder)
-        space, fixed = _space(owner, network, task, folder)
-        _check_given(owner, space)
+        written = given_arguments(
+            {key.removeprefix(TASK): value for key, value in labels.items() if key.startswith(TASK)}
+        )
+        space, fixed = _space(owner, network, task, folder, written)
+        check_given(space, {**owner.hyperparameters, **written}, "take it out, or put it into space.without")
         return Arm(
             name=name,
             architecture=network,
@@ -191,42 +194,30 @@ def _is_file(written: str) -> bool:
 
 
 def _space(
-    owner: Product, network: Architecture, task: AbstractTask, folder: Path
+    owner: Product, network: Architecture, task: AbstractTask, folder: Path, written: Mapping[str, Any]
 ) -> tuple[SearchSpace, Mapping[str, Any]]:
-    """What is tuned, and the hyperparameters that belong to it."""
+    """What is tuned, and the hyperparameters that belong to it; `written` are arguments of the task, which a paper's
+    space does not tune then."""
     if not isinstance(owner.space, Mapping):
-        return _whole_space(owner.space, network, task, folder)
+        return _whole_space(owner.space, network, task, folder, written)
     own = {name: row for name, row in owner.space.items() if name not in ("base", "without")}
     dimensions = SearchSpace.from_json(own).dimensions if own else ()
     if "base" not in owner.space:
         if "without" in owner.space:
             raise TuningError("space.without needs space.base, the space to leave something out of")
         return SearchSpace(dimensions), {}
-    base, fixed = _whole_space(owner.space["base"], network, task, folder)
+    base, fixed = _whole_space(owner.space["base"], network, task, folder, written)
     without = texts("space.without", owner.space.get("without", ()))
     given = {name: value for name, value in owner.hyperparameters.items() if name in without}
-    left = (_once_given(each, given) for each in base if each.name not in without)
+    left = (once_given(each, given) for each in base if each.name not in without)
     return SearchSpace((*(each for each in left if each is not None), *dimensions)), fixed
-
-
-def _once_given(dimension: AbstractDimension, given: Mapping[str, Any]) -> AbstractDimension | None:
-    """A dimension where others that it depends on have given values: always there, or never.
-
-    >>> from rnnlab.tuning.dimensions import Float
-    >>> momentum = Float("momentum", 0.5, 0.9, when={"optimiser": ("momentum", "adam")})
-    >>> _once_given(momentum, {"optimiser": "adam"}).when, _once_given(momentum, {"optimiser": "sgd"})
-    ({}, None)
-    """
-    if any(given[name] not in values for name, values in dimension.when.items() if name in given):
-        return None
-    return replace(dimension, when={name: values for name, values in dimension.when.items() if name not in given})
 
 
 def _check_without(owner: Product, arms: Sequence[Arm], folder: Path) -> None:
     """Refuse to leave out a dimension that none of the spaces has: it is a typo."""
     if not isinstance(owner.space, Mapping) or "without" not in owner.space:
         return
-    bases = [_whole_space(owner.space["base"], arm.architecture, arm.task, folder)[0] for arm in arms]
+    bases = [_whole_space(owner.space["base"], arm.architecture, arm.task, folder, {})[0] for arm in arms]
     known = dict.fromkeys(name for space in bases for name in space.names)
     for name in texts("space.without", owner.space["without"]):
         if name not in known:
@@ -234,18 +225,12 @@ def _check_without(owner: Product, arms: Sequence[Arm], folder: Path) -> None:
 
 
 def _whole_space(
-    written: str | None, network: Architecture, task: AbstractTask, folder: Path
+    name: str | None, network: Architecture, task: AbstractTask, folder: Path, written: Mapping[str, Any]
 ) -> tuple[SearchSpace, Mapping[str, Any]]:
-    if isinstance(written, str) and written not in SPACES and Path(written).suffix in (".toml", ".json"):
-        return load_space(folder / written), {}
-    found = named_space(written, network, task)
-    return found.space, found.fixed
-
-
-def _check_given(owner: Product, space: SearchSpace) -> None:
-    for name in owner.hyperparameters:
-        if name in space.names:
-            raise TuningError(f"hyperparameter {name} is given, and tuned: take it out, or put it into space.without")
+    if isinstance(name, str) and name not in SPACES and Path(name).suffix in (".toml", ".json"):
+        return load_space(folder / name), {}
+    found = named_space(name, network, task)
+    return without_given(found.space, written), found.fixed
 
 
 def _num_trials(owner: Product, space: SearchSpace, share: int | None) -> int:

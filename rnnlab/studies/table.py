@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 from rnnlab.engine.initialisation import Initialisation
 from rnnlab.errors import TuningError
 from rnnlab.studies.keys import nearest
 from rnnlab.studies.records import ArmRecord, StudyRecord, load_record
 from rnnlab.training.hyperparameters import Hyperparameters
+from rnnlab.tuning.arms import Arm
+from rnnlab.tuning.binding import TASK
 from rnnlab.tuning.store import DEFAULT, Store
 from rnnlab.tuning.trials import Trial
 
@@ -68,11 +71,12 @@ def study_table(record: StudyRecord) -> "DataFrame":
     """The trials of a record, one a row; the columns are those of `COLUMNS` and those that its trials add."""
     import pandas
 
-    rows = [
-        _row(record, arm, trial, stage)
-        for stage in ("tuning", "seeds")
+    rows = [_row(record, arm, arm.arm, trial, "tuning") for arm in record.arms for trial in arm.trials]
+    rows += [
+        _row(record, arm, finalist.arm, trial, "seeds")
         for arm in record.arms
-        for trial in (arm.trials if stage == "tuning" else arm.trials_over_seeds)
+        for finalist in arm.finalists
+        for trial in finalist.trials
     ]
     found = dict.fromkeys(key for row in rows for key in row)
     more = sorted((key for key in found if key not in COLUMNS), key=_group)
@@ -121,7 +125,10 @@ def table_format(written: str | None, path: Path | None) -> str:
     return wanted
 
 
-def _row(record: StudyRecord, arm: ArmRecord, trial: Trial, stage: str) -> dict[str, Any]:
+def _row(record: StudyRecord, arm: ArmRecord, trained: Arm, trial: Trial, stage: str) -> dict[str, Any]:
+    """A trial as a row; `trained` is what trained it: the arm, or a finalist, whose task has what was tuned of it."""
+    tuned = {name.removeprefix(TASK) for each in arm.trials for name in each.arguments}
+    own = {name: value for name, value in asdict(cast(Any, trained.task)).items() if name in tuned}
     labels = {
         key if key in COLUMNS or key.startswith("task.") else f"label.{key}": value for key, value in arm.labels.items()
     }
@@ -133,7 +140,7 @@ def _row(record: StudyRecord, arm: ArmRecord, trial: Trial, stage: str) -> dict[
         **labels,
         **{name: getattr(trial, name) for name in (*_PLAIN, "seed", "num_parameters")},
         **{f"point.{name}": value for name, value in trial.point.items()},
-        **{f"task.{name}": value for name, value in trial.arguments.items()},
+        **{f"task.{name}": value for name, value in (own | dict(trial.arguments)).items()},
         **{f"hyperparameter.{name}": value for name, value in _flat(trial.hyperparameters.to_json()).items()},
         **{f"{split}.{name}": value for split, scores in trial.scores.items() for name, value in scores.items()},
         **{f"run.{name}": value for name, value in trial.run.items()},

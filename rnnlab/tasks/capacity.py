@@ -14,7 +14,7 @@ from rnnlab.tasks.generated import Choices
 from rnnlab.tasks.losses import binary_cross_entropy, last_step, mean, totals
 from rnnlab.tasks.memorised import AbstractMemorisedTask
 from rnnlab.tasks.presentation import present
-from rnnlab.tasks.task import Batch, Score, Tally, require_at_least
+from rnnlab.tasks.task import MOST, Batch, Score, Tally, require_at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class Capacity(AbstractMemorisedTask):
     def samples(self) -> Choices:
         """Vectors [b, N] and labels [b], for the largest set; each from its own generator, one number after another."""
         size = self.largest_set
-        vectors, labels = (torch.Generator().manual_seed(2 * self.seed + part) for part in range(2))
+        vectors, labels = (torch.Generator().manual_seed((2 * self.seed + part) % (MOST + 1)) for part in range(2))
         return (
             torch.randint(2, (size, self.num_inputs), generator=vectors, dtype=torch.uint8),
             torch.randint(2, (size,), generator=labels, dtype=torch.uint8),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rnnlab.tasks.task import SPLITS, AbstractTask, Batch, Split, numbered, require_at_least, require_split
+from rnnlab.tasks.task import MOST, SPLITS, AbstractTask, Batch, Split, numbered, require_at_least, require_split
 
 Choices = tuple[Tensor, ...]
 
@@ -66,7 +66,7 @@ class AbstractGeneratedTask(AbstractTask):
     def _fixed_choices(self, split: Split, device: torch.device) -> Choices:
         """All choices of a fixed set, drawn at once: they depend neither on the size of batches nor on the device."""
         if (split, device) not in self.kept:
-            generator = torch.Generator().manual_seed(len(SPLITS) * self.seed + SPLITS.index(split))
+            generator = torch.Generator().manual_seed((len(SPLITS) * self.seed + SPLITS.index(split)) % (MOST + 1))
             choices = self.choose(self.num_sequences(split) or self.num_evaluation, generator)
             self.kept[split, device] = tuple(choice.to(device) for choice in choices)
         return self.kept[split, device]

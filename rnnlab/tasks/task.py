@@ -27,6 +27,7 @@ Feed = Literal["samples", "stream"]
 Encoding = Literal["values", "tokens"]
 Better = Literal["lower", "higher"]
 
+MOST = 2**63 - 1  # what torch and NumPy take for an integer
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
@@ -310,3 +311,5 @@ def require_at_least(lowest: int, **arguments: Any) -> None:
     for name, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
             raise TaskError(f"{name} must be an integer of at least {lowest}, got {value!r}")
+        if value > MOST:
+            raise TaskError(f"{name} must be at most 2**63 - 1, got {value!r}"[:200])

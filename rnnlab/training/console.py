@@ -18,6 +18,7 @@ from rnnlab.training.interruption import Interruption
 from rnnlab.training.live import LiveDisplay
 from rnnlab.training.loop import train
 from rnnlab.training.progress import JsonLines, Listener, PlainLines, tell_all
+from rnnlab.training.room import REMEDY, is_out_of_memory
 from rnnlab.training.tensorboard import TensorBoardLog
 from rnnlab.training.writable import check_writable
 
@@ -56,6 +57,12 @@ def run_and_show(
     except KeyboardInterrupt:  # pressed again
         print(f"\nstopped at once; {how_to_resume}", file=sys.stderr)
         return False
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        device = options.get("device", "cpu")
+        message = f"the networks and their batches do not fit into the memory of {device}: {REMEDY}"
+        raise TrainingError(message) from error
     run = replace(found, architecture=name)
     if as_json:
         JsonLines(sys.stdout).write({"event": "Result", **run.to_json()})

@@ -11,6 +11,7 @@ from typing import Any
 from rnnlab.architecture.cells import NONLINEARITIES
 from rnnlab.engine.initialisation import Initialisation
 from rnnlab.errors import TrainingError
+from rnnlab.tasks.task import MOST
 from rnnlab.training.optimisers import OPTIMISERS
 
 # what a population shares, because its members see the same batches at the same time
@@ -225,6 +226,8 @@ def require_integer(name: str, value: Any, lowest: int, *, is_optional: bool = F
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
         raise TrainingError(f"{name} must be an integer of at least {lowest}, got {value!r}")
+    if value > MOST:
+        raise TrainingError(f"{name} must be at most 2**63 - 1, got {value!r}"[:200])
 
 
 def _check_number(name: str, value: Any, low: float, high: float, excluded: str, *, is_optional: bool = False) -> None:

@@ -25,6 +25,7 @@ from rnnlab.training.fitting import check_fit, run_description
 from rnnlab.training.hyperparameters import Hyperparameters, require_integer
 from rnnlab.training.pace import Pace, Saves, saves
 from rnnlab.training.population import Population
+from rnnlab.training.room import check_room
 from rnnlab.training.run import Run
 from rnnlab.training.saving import Snapshot
 
@@ -168,6 +169,8 @@ def training(
     require_integer("report_every", report_every, 1)
     when = saves(save_every)
     check_fit(architecture, task, members)
+    if torch.device(device).type == "cpu":
+        check_room(architecture, task, members)
     told = report or _nothing
     description = run_description(architecture, task, members, seed, device, path, precision)
     store, snapshot = _opened(checkpoint, resume, description)

@@ -14,7 +14,7 @@ from rnnlab.engine.model import PATHS, PRECISIONS
 from rnnlab.errors import RnnlabError, TuningError
 from rnnlab.tasks.data_tasks import AbstractDataTask
 from rnnlab.tasks.registry import task as named_task
-from rnnlab.tasks.task import SPLITS, AbstractTask, Score
+from rnnlab.tasks.task import MOST, SPLITS, AbstractTask, Score
 from rnnlab.training.fitting import check_fit
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.binding import bind, check_space, task_of
@@ -111,7 +111,7 @@ class Arm:
         values = {
             "name": self.name,
             "architecture": self.architecture.to_json(),
-            "task": _task_json(self.task),
+            "task": task_json(self.task),
             "space": self.space.to_json(),
             "num_trials": self.num_trials,
             "hyperparameters": self.hyperparameters.to_json(),
@@ -147,7 +147,7 @@ def require_data(arms: Sequence[Arm]) -> None:
             next(task.batches(split, 1))
 
 
-def _task_json(task: AbstractTask) -> dict[str, Any]:
+def task_json(task: AbstractTask) -> dict[str, Any]:
     """A task by name and arguments; one that was read from a file by the file's name."""
     module = sys.modules[type(task).__module__]
     if module.__name__.startswith("rnnlab_task_") and module.__file__:  # as the registry names such modules
@@ -171,3 +171,5 @@ def require_whole(name: str, value: Any, lowest: int) -> None:
     """Refuse what is no whole number of at least `lowest`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
         raise TuningError(f"{name} must be a whole number of at least {lowest}, got {value!r}")
+    if value > MOST:
+        raise TuningError(f"{name} must be at most 2**63 - 1, got {value!r}"[:200])

@@ -8,7 +8,7 @@ in that size, or in an argument that the task cannot have for each member, are t
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from rnnlab.architecture.architecture import Architecture
@@ -150,6 +150,32 @@ def _of_members(task: AbstractTask) -> set[str]:
         for name, kinds in found.items()
         if any(get_origin(kind) is tuple for kind in kinds) and any(inspect.isclass(kind) for kind in kinds)
     }
+
+
+def given_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that somebody gives a task, by the names of the dimensions that would tune them.
+
+    >>> given_arguments({"num_samples": 10})
+    {'task.num_samples': 10, 'task.samples_per_parameter': None}
+    """
+    own = {f"{TASK}{name}": value for name, value in arguments.items()}
+    return own | {f"{TASK}{name}": None for name, (target, _) in _DERIVED.items() if target in arguments}
+
+
+def written_arguments(task: AbstractTask) -> dict[str, Any]:
+    """The arguments of a task that are not as they are where nobody gives them.
+
+    >>> from rnnlab import task
+    >>> written_arguments(task("capacity", num_samples=10))
+    {'num_samples': 10}
+    """
+    values = {field.name: (getattr(task, field.name), field) for field in fields(cast(Any, task))}
+    return {name: value for name, (value, field) in values.items() if not _is_default(value, field)}
+
+
+def _is_default(value: Any, field: Any) -> bool:
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return default is not MISSING and value == default
 
 
 def _fields(task: AbstractTask) -> list[str]:

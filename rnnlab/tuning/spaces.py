@@ -7,7 +7,8 @@ IRNN always starts as the identity (C13), Zhang et al. always use Adam (Z49).
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.architecture.cells import Cell, named_cell
@@ -201,6 +202,48 @@ def named_space(
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise TuningError(f"no search space is named {wanted!r}; {hint}there are {', '.join(SPACES)}")
     return SPACES[wanted](cells_of(architecture), task, num_steps)
+
+
+def once_given(dimension: AbstractDimension, given: Mapping[str, Any]) -> AbstractDimension | None:
+    """A dimension where others that it depends on have given values: always there, or never.
+
+    >>> momentum = Float("momentum", 0.5, 0.9, when={"optimiser": ("momentum", "adam")})
+    >>> once_given(momentum, {"optimiser": "adam"}).when, once_given(momentum, {"optimiser": "sgd"})
+    ({}, None)
+    """
+    if any(given[name] not in values for name, values in dimension.when.items() if name in given):
+        return None
+    return replace(dimension, when={name: values for name, values in dimension.when.items() if name not in given})
+
+
+def without_given(space: SearchSpace, given: Mapping[str, Any]) -> SearchSpace:
+    """What is left to tune of a space where somebody gives values.
+
+    Raises:
+        TuningError: nothing is left.
+
+    >>> without_given(collins_space("gru"), {"optimiser": "sgd", "square": "identity"}).names
+    ('nonlinearity', 'rectangular_scale', 'bias', ..., 'learning_rate', 'decay_factor', 'clip_value', 'l2')
+    """
+    left = [found for each in space if each.name not in given and (found := once_given(each, given)) is not None]
+    if not left:
+        raise TuningError(f"{' and '.join(space.names)} are given, so nothing is left to tune: train instead")
+    return SearchSpace(left)
+
+
+def check_given(space: SearchSpace, given: Mapping[str, Any], remedy: str) -> None:
+    """Refuse values of what a space of one's own tunes, and a seed, which is not given as a hyperparameter.
+
+    >>> check_given(SearchSpace([Float("l2", 0, 1)]), {"l2": 0.1}, "take it out of the space")
+    Traceback (most recent call last):
+    rnnlab.errors.TuningError: hyperparameter l2 is given, and tuned: take it out of the space
+    """
+    if "seed" in given:
+        raise TuningError("seed is no hyperparameter of a study: use --seed, in Python and in specifications `seed`")
+    for name in given:
+        if name in space.names:
+            kind = "argument" if name.startswith("task.") else "hyperparameter"
+            raise TuningError(f"{kind} {name} is given, and tuned: {remedy}")
 
 
 def cells_of(architecture: Architecture) -> tuple[str, ...]:

@@ -11,16 +11,18 @@ import torch
 
 from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.errors import TuningError
+from rnnlab.tasks.registry import task as named_task
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.arms import Arm, require_data
+from rnnlab.tuning.binding import given_arguments, written_arguments
 from rnnlab.tuning.distinct import key as point_key
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.lots import GRACE
 from rnnlab.tuning.plain_samplers import GridSampler
 from rnnlab.tuning.samplers import sampler as make_sampler
 from rnnlab.tuning.space import SearchSpace
-from rnnlab.tuning.spaces import NamedSpace, cells_of, named_space
+from rnnlab.tuning.spaces import NamedSpace, cells_of, check_given, named_space, without_given
 from rnnlab.tuning.store import DEFAULT, Store
 from rnnlab.tuning.trials import Trial, Trials
 from rnnlab.tuning.worker import Work, work
@@ -75,13 +77,13 @@ class Tuning:
 
 def tune(
     architecture: Architecture,
-    task: AbstractTask,
+    task: AbstractTask | Mapping[str, Any],
     space: SearchSpace | NamedSpace | str | None = None,
     *,
     trials: int | None = None,
     sampler: str = "gp",
     sampler_options: Mapping[str, Any] | None = None,
-    hyperparameters: Hyperparameters | None = None,
+    hyperparameters: Hyperparameters | Mapping[str, Any] | None = None,
     store: str | Path = DEFAULT,
     name: str | None = None,
     seed: int = 0,
@@ -103,12 +105,13 @@ def tune(
 
     Args:
         architecture: what to tune.
-        task: what it is trained on; its watched score on validation decides.
+        task: what it is trained on, or a table with its name and arguments; its watched score on validation decides.
         space: what is tuned: a space; or one of a paper's, whose fixed values come with it (`named_space`), or just its
             name; by default Collins et al.'s.
         trials: how many points to try; by default 100, or all of a grid that has fewer.
         sampler, sampler_options: what suggests them: `gp`, `random`, `grid` or `tpe`, and its own options.
-        hyperparameters: all those that are not tuned.
+        hyperparameters: all those that are not tuned, or some of them by name. Those by name, others that differ from
+            their defaults, and arguments given to the task likewise, are not tuned where a paper's space has them.
         store: a SQLite file, or the URL of a PostgreSQL database.
         name: of the study; by default made from all that decides its result.
         seed: of everything random.
@@ -132,16 +135,20 @@ def tune(
     (['complete', 'complete', 'complete', 'complete'], True)
     """
     _check_objects(architecture, task, space, hyperparameters)
-    base = hyperparameters or Hyperparameters()
+    chosen = task if isinstance(task, AbstractTask) else named_task(**task)
+    written = given_arguments(written_arguments(task) if isinstance(task, AbstractTask) else _arguments(task))
+    given = _given(hyperparameters)
+    base = Hyperparameters().changed(**given)
     if isinstance(space, SearchSpace):
         tuned = space
     else:
-        found = space if isinstance(space, NamedSpace) else named_space(space, architecture, task)
-        tuned, base = found.space, base.changed(**found.fixed)
+        found = space if isinstance(space, NamedSpace) else named_space(space, architecture, chosen)
+        tuned, base = without_given(found.space, given | written), base.changed(**(dict(found.fixed) | given))
+    check_given(tuned, given | written, "take it out of the space, or do not give it")
     arm = Arm(
         name="+".join(cells_of(architecture)),
         architecture=architecture,
-        task=task,
+        task=chosen,
         space=tuned,
         num_trials=_num_trials(tuned, sampler, sampler_options or {}) if trials is None else trials,
         hyperparameters=base,
@@ -171,6 +178,22 @@ def tune(
         place.close()
 
 
+def _arguments(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name != "name"}
+
+
+def _given(hyperparameters: Hyperparameters | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Those that somebody gives, by name; of all together, those that differ from their defaults."""
+    if not isinstance(hyperparameters, Hyperparameters):
+        return dict(hyperparameters or {})
+    ours, defaults = (_flat(each.to_json()) for each in (hyperparameters, Hyperparameters()))
+    return {name: value for name, value in ours.items() if value != defaults[name]}
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != "initialisation"} | values["initialisation"]
+
+
 def load_tuning(store: Store | str | Path, name: str) -> Tuning:
     """What is known of a study with one arm.
 
@@ -195,14 +218,13 @@ def _check_objects(architecture: Any, task: Any, space: Any, hyperparameters: An
     checked_architecture(architecture, "tune", TuningError)
     if isinstance(task, str):
         raise TuningError(f"tune takes an object for its task: task({task!r}, ...) makes one")
-    if not isinstance(task, AbstractTask):
-        raise TuningError(f"tune takes a task, got {task!r}"[:300])
+    if not isinstance(task, AbstractTask | Mapping):
+        raise TuningError(f"tune takes a task, or a table of its name and arguments, got {task!r}"[:300])
     if not isinstance(space, SearchSpace | NamedSpace | str | None):
         hint = ": SearchSpace.from_json(table) makes one" if isinstance(space, Mapping) else ""
         raise TuningError(f"tune takes a SearchSpace or the name of one, got {space!r}"[:300] + hint)
-    if not isinstance(hyperparameters, Hyperparameters | None):
-        hint = ": Hyperparameters(**table) makes them" if isinstance(hyperparameters, Mapping) else ""
-        raise TuningError(f"tune takes Hyperparameters, got {hyperparameters!r}"[:300] + hint)
+    if not isinstance(hyperparameters, Hyperparameters | Mapping | None):
+        raise TuningError(f"tune takes Hyperparameters, or some of them by name, got {hyperparameters!r}"[:300])
 
 
 def _num_trials(space: SearchSpace, sampler: str, options: Mapping[str, Any]) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlab.errors import TuningError
+from rnnlab.tasks.registry import parse_arguments
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.words import members_from_words
 from rnnlab.tuning.space import SearchSpace, load_space
@@ -23,18 +24,18 @@ def space_from_words(written: str | None) -> SearchSpace | str | None:
     return written
 
 
-def base_from_words(words: Sequence[str]) -> Hyperparameters:
-    """The hyperparameters that all trials share.
+def base_from_words(words: Sequence[str]) -> dict[str, Any]:
+    """The hyperparameters that all trials share, by name.
 
-    >>> print(base_from_words(["num_steps=500", "batch_size=20"]))
-    batch_size=20 num_steps=500
+    >>> base_from_words(["num_steps=500", "batch_size=20"])
+    {'num_steps': 500, 'batch_size': 20}
     >>> base_from_words(["l2=0,1"])
     Traceback (most recent call last):
     rnnlab.errors.TuningError: a hyperparameter that is not tuned has one value for all trials, got l2=0,1
     """
     found = members_from_words(words)
     if isinstance(found, Hyperparameters):
-        return found
+        return parse_arguments([f"--{word}" for word in words])
     lists = [word for word in words if "," in word]
     raise TuningError(f"a hyperparameter that is not tuned has one value for all trials, got {' '.join(lists)}")
 

@@ -32,6 +32,7 @@ from rnnlab.errors import CheckpointError, TuningError
 from rnnlab.training.events import Event, Started
 from rnnlab.training.loop import training
 from rnnlab.training.pace import Pace
+from rnnlab.training.room import is_out_of_memory
 from rnnlab.training.run import Run
 from rnnlab.training.words import usable_device
 from rnnlab.tuning.arms import Arm, require_whole
@@ -69,6 +70,7 @@ from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
 from rnnlab.version import VERSION
 
 SAVE_EVERY = timedelta(seconds=30)  # where nobody says otherwise: small networks take no longer than a few checkpoints
+MOST_GRACE = 10_000_000  # seconds: who waits for a third of a year is not waiting
 BEATS = 6  # in that time: some may be late, where the store is busy
 # how many times over a GPU is filled: 33 tiny networks took 0.59 ms a step among 132, 0.45 among 264, 0.51 among 528
 CROWD = 2
@@ -113,6 +115,8 @@ class Work:
             require_whole("save_every", self.save_every, 1)
         if not self.grace > 0:
             raise TuningError(f"grace must be above 0 seconds, got {self.grace!r}")
+        if self.grace > MOST_GRACE:
+            raise TuningError(f"grace must be at most {MOST_GRACE:,} seconds, got {self.grace!r}")
 
 
 def work(store: Store, study: str, arms: Sequence[Arm], how: Work | None = None) -> bool:
@@ -313,11 +317,10 @@ class Worker:
             if self._lots.beat(lot):
                 raise
             # another worker has the lot, and may have cleared its folders away
-        except torch.OutOfMemoryError as error:
-            raise TuningError(
-                f"{len(lot.points)} trials of {lot.arm} do not fit into the memory of {self._device}: "
-                f"give a population below {self._sizes[lot.arm]}"
-            ) from error
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise TuningError(self._too_large(lot)) from error
         finally:
             if is_finished:
                 remove_folder(lot_folder(self._root, lot))
@@ -325,6 +328,11 @@ class Worker:
             else:
                 kind = LotHandedBack if self._lots.hand_back(lot) else LotLost
                 self._report(kind(**_described(lot)))
+
+    def _too_large(self, lot: Lot) -> str:
+        size = self._sizes[lot.arm]
+        remedy = f"give a population below {size}" if size > 1 else "make the network, batch_size or sequences smaller"
+        return f"{len(lot.points)} trials of {lot.arm} do not fit into the memory of {self._device}: {remedy}"
 
     def _made(self, lot: Lot) -> list[Setting]:
         """The settings of a lot, whose trials the store knows from here on."""

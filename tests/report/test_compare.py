@@ -206,6 +206,15 @@ def test_what_depends_on_a_given_hyperparameter_is_tuned_where_it_has_a_part(
     assert "momentum" not in command
 
 
+@pytest.mark.parametrize("as_value", [False, True])
+def test_given_arguments_of_the_task_leave_the_space(as_value: bool, tmp_path: Path) -> None:
+    table = {"name": "capacity", "num_samples": 10, "num_inputs": 4}
+    report = small(tmp_path, task=task(**table) if as_value else table, trials=2, seeds=2, stop=lambda: True)
+    for each in report.record.arms:
+        assert [name for name in each.arm.space.names if name.startswith("task.")] == ["task.input_once"]
+        assert each.arm.task.num_samples == 10
+
+
 def test_steps_have_a_default_for_each_task(tmp_path: Path) -> None:
     """A comparison that ends before its first step knows how many there would have been."""
     report = small(tmp_path, steps=None, hyperparameters=None, stop=lambda: True)
@@ -258,6 +267,7 @@ def refuses(folder: Path, message: str, **changes: Any) -> None:
         ({"space": "colins"}, "did you mean 'collins'"),
         ({"sampler": "gpp"}, "gpp"),
         ({"hyperparameters": {"learning_rat": 1.0}}, "did you mean 'learning_rate'"),
+        ({"hyperparameters": {"seed": 3}}, "seed is no hyperparameter of a study: use --seed"),
         ({"hyperparameters": {"num_steps": 3}}, "steps and num_steps are the same"),
         ({"architectures": ("sh", "td:lstmm")}, "no cell is named 'lstmm'.*did you mean 'lstm'"),
         ({"architectures": ("sh", "sh:tanh")}, "^sh and sh:tanh are the same network: a comparison needs different"),

@@ -162,10 +162,18 @@ def test_space_of_a_paper_can_be_changed() -> None:
 
 def test_capacity_and_arithmetic_have_dimensions_of_the_task() -> None:
     """C35, C36, C37."""
-    tasks = [{"name": "capacity", "num_samples": 10}, "arithmetic"]
-    capacity, arithmetic = arms(task=None, tasks=tasks, architectures=["gru"], space="collins")
+    capacity, arithmetic = arms(task=None, tasks=["capacity", "arithmetic"], architectures=["gru"], space="collins")
     assert {"task.samples_per_parameter", "task.input_once"} < set(capacity.arm.space.names)
     assert "task.compute_steps" in arithmetic.arm.space.names
+
+
+def test_written_arguments_of_a_task_leave_a_papers_space() -> None:
+    tasks = [{"name": "capacity", "num_samples": 10}, {"name": "arithmetic", "each": {"compute_steps": [1, 2]}}]
+    for space in ("collins", {"base": "collins", "without": "l2"}):
+        capacity, *arithmetic = arms(task=None, tasks=tasks, architectures=["gru"], space=space)
+        assert [name for name in capacity.arm.space.names if name.startswith("task.")] == ["task.input_once"]
+        assert [arm.arm.task.compute_steps for arm in arithmetic] == [1, 2]
+        assert not any(name.startswith("task.") for arm in arithmetic for name in arm.arm.space.names)
 
 
 def test_budget_is_shared_out_evenly() -> None:
@@ -187,6 +195,11 @@ def test_budget_is_shared_out_evenly() -> None:
         ({"task": {"name": "adding", "lenght": 5}}, "adding has no argument 'lenght'; did you mean 'length'"),
         ({"hyperparameters": {"num_step": 5}}, "no hyperparameter is named 'num_step'; did you mean 'num_steps'"),
         ({"hyperparameters": {"learning_rate": 0.1}}, "learning_rate is given, and tuned"),
+        ({"hyperparameters": {"seed": 5}}, "arm gru: seed is no hyperparameter of a study: use --seed"),
+        (
+            {"space": {"task.length": {"kind": "integer", "low": 5, "high": 9}}},
+            "argument task.length is given, and tuned",
+        ),
         ({"sampler": "gpp"}, "no sampler is named 'gpp'; did you mean 'gp'"),
         ({"sampler_options": {"a": 1}}, "sampler random has no option 'a'"),
         ({"space": "colins"}, "no search space is named 'colins'; did you mean 'collins'"),

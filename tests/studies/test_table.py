@@ -9,6 +9,7 @@ import pytest
 
 from rnnlab import Hyperparameters, StudyRecord, TuningError, load_study
 from rnnlab.studies.table import COLUMNS, study_table, table_text, write_table
+from tests.studies.small_specs import ran
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +73,15 @@ def test_table_that_cannot_be_written_is_one_line(table: pandas.DataFrame, tmp_p
     for kind in ("csv", "parquet"):
         with pytest.raises(TuningError, match=r"cannot write .*nowhere"):
             write_table(table, tmp_path / "nowhere" / "a", kind)
+
+
+def test_rows_over_seeds_have_the_arguments_of_their_own_task(tmp_path: Path) -> None:
+    problem = {"name": "adding", "num_evaluation": 20}
+    space = {"task.length": {"kind": "integer", "low": 4, "high": 9}}
+    record = ran(tmp_path, task=problem, space=space, architectures=["sh"], trials=3, seeds=2, finalists=2)
+    table = study_table(record)
+    best = [trial.arguments["length"] for trial in record.arms[0].best_trials(2)]
+    over_seeds = table[table["stage"] == "seeds"]
+    assert list(over_seeds["task.length"]) == [best[0], best[0], best[1], best[1]]
+    tuning = table[table["stage"] == "tuning"]
+    assert list(tuning["task.length"]) == [trial.arguments["length"] for trial in record.arms[0].trials]

@@ -10,6 +10,7 @@ import torch
 
 from rnnlab import Hyperparameters, architecture, load_model, task, train
 from rnnlab.cli import main
+from rnnlab.training import console
 from tests.training.test_checkpoints import limited_file_size
 
 SMALL = ["--task", "adding", "--length", "6", "--num-evaluation", "40", "--units", "5", "--steps", "12"]
@@ -205,3 +206,43 @@ def test_help_names_the_options() -> None:
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     for option in ("--task", "--population", "--hyperparameter", "--checkpoint", "--resume", "--json", "--output"):
         assert option in shown
+
+
+def refused(capsys, *words: str) -> str:
+    """The one line that a command is refused with."""
+    assert main([*words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_what_does_not_fit_into_memory_is_one_line(capsys, monkeypatch) -> None:
+    def full(*words, **options):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(console, "train", full)
+    line = refused(capsys, "train", "gru", *SMALL)
+    assert "do not fit into the memory of cpu: make something smaller: --units" in line
+
+
+def test_what_cannot_fit_into_memory_is_not_tried(capsys) -> None:
+    line = refused(capsys, "train", "gru", "--task", "adding", "--length", "9999999999999", "--num-evaluation", "10")
+    assert "a training step takes" in line
+    assert "of memory: make something smaller" in line
+
+
+def test_plan_of_very_many_steps_is_refused(capsys) -> None:
+    line = refused(capsys, "measure", "td", "--plan", "--steps", "100000000")
+    assert "--steps must be at most 1000000 with --plan" in line
+
+
+@pytest.mark.parametrize("option", ["--seed", "--number", "--length"])
+def test_integers_of_more_than_64_bits_are_refused(option: str, capsys) -> None:
+    line = refused(capsys, "show", "adding", option, "9223372036854775808")
+    assert f"{option[2:]} must be at most 2**63 - 1, got 9223372036854775808" in line
+    line = refused(capsys, "train", "gru", *SMALL, "-p", "seed=9223372036854775808")
+    assert "seed must be at most 2**63 - 1" in line
+
+
+def test_largest_seed_of_a_task_can_be_used(capsys) -> None:
+    assert main(["show", "adding", "--length", "4", "--seed", str(2**63 - 1)]) == 0
+    assert main(["show", "capacity", "--num-samples", "4", "--seed", str(2**63 - 1)]) == 0

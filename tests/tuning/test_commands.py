@@ -114,6 +114,10 @@ def test_missing_data_is_missed_before_anything_is_written(
         (["--device", "gpu"], "device is cpu, cuda or cuda:NUMBER, got 'gpu'"),
         (["--store", "nowhere/a.db"], "there is no folder"),
         (["--store", "postgresql://me:secret@127.0.0.1:1/none"], "refused"),
+        (["--grace", "inf"], "grace must be at most 10,000,000 seconds, got inf"),
+        (["--grace", "1e8"], "grace must be at most 10,000,000 seconds"),
+        (["--seed", "99999999999999999999"], "seed must be at most 2**63 - 1, got 99999999999999999999"),
+        (["-p", "patience=99999999999999999999"], "patience must be at most 2**63 - 1"),
         (["--grace", "0"], "grace must be above 0 seconds"),
     ],
 )

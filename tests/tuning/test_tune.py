@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rnnlab import Hyperparameters, TuningError, architecture, named_graph
+from rnnlab import Hyperparameters, TuningError, architecture, named_graph, task
 from rnnlab.tuning.dimensions import Integer
 from rnnlab.tuning.events import LotHandedBack, TrialEnded, TuningEvent
 from rnnlab.tuning.space import SearchSpace
@@ -62,9 +62,9 @@ def test_tuning_gives_its_trials_and_the_best_of_them(place: Path) -> None:
         ({"architecture": "lstm"}, "tune takes an object for its architecture: architecture('lstm', ...) makes one"),
         ({"architecture": named_graph("td")}, "tune takes an architecture, got <CyclicGraph: "),
         ({"task": "adding"}, "tune takes an object for its task: task('adding', ...) makes one"),
-        ({"task": 3}, "tune takes a task, got 3"),
+        ({"task": 3}, "tune takes a task, or a table of its name and arguments, got 3"),
         ({"space": {"l2": {}}}, "tune takes a SearchSpace or the name of one, got {'l2': {}}: SearchSpace.from_json("),
-        ({"hyperparameters": {"l2": 0.1}}, "tune takes Hyperparameters, got {'l2': 0.1}: Hyperparameters(**table) "),
+        ({"hyperparameters": "l2"}, "tune takes Hyperparameters, or some of them by name, got 'l2'"),
     ],
 )
 def test_names_and_tables_in_place_of_objects_are_refused(values: dict[str, Any], message: str, place: Path) -> None:
@@ -152,6 +152,39 @@ def test_a_grid_that_is_small_needs_no_number_of_trials(place: Path) -> None:
     assert len(tuned(place, "zhang", trials=None, sampler="grid").trials) == 4
     wide = SearchSpace([Integer("truncation", 1, 1000)])
     assert _num_trials(wide, "grid", {"num_per_dimension": 1000}) == _num_trials(wide, "random", {}) == 100
+
+
+def test_what_is_given_is_neither_tuned_nor_what_a_paper_fixes(place: Path) -> None:
+    given = {"num_steps": 20, "evaluate_every": 10, "batch_size": 4, "optimiser": "sgd", "learning_rate": 1e-3}
+    arm = tuned(place, "collins", hyperparameters=given, stop=lambda: True).arm
+    assert not {"optimiser", "learning_rate", "momentum"} & set(arm.space.names)
+    assert arm.hyperparameters.optimiser == "sgd"
+    arm = tuned(place, "zhang", name="b", hyperparameters=Hyperparameters(optimiser="sgd"), stop=lambda: True).arm
+    assert (arm.hyperparameters.optimiser, arm.hyperparameters.batch_size) == ("sgd", 50)
+    with pytest.raises(TuningError, match="learning_rate are given, so nothing is left to tune"):
+        tuned(place, "zhang", hyperparameters=given)
+    with pytest.raises(TuningError, match="hyperparameter optimiser is given, and tuned: take it out of the space"):
+        tuned(place, hyperparameters=given)
+    for seeded in ({"seed": 5}, Hyperparameters(seed=5)):
+        with pytest.raises(TuningError, match="seed is no hyperparameter of a study: use --seed"):
+            tuned(place, hyperparameters=seeded)
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_arguments_given_to_a_task_are_not_tuned(place: Path, as_table: bool) -> None:
+    """As a table an argument is given also where it is what it would be anyway."""
+    table = {"name": "arithmetic", "compute_steps": 2}
+    problem = task(**table)
+    sizes = {"input_size": problem.input_size, "output_size": problem.output_size, "encoding": problem.encoding}
+    network = architecture("gru", units=4, **sizes)
+    arm = tune(network, table if as_table else problem, store=place, trials=2, stop=lambda: True).arm
+    assert arm.task == problem
+    assert "task.compute_steps" not in arm.space.names
+    default = {"name": "arithmetic", "compute_steps": task("arithmetic").compute_steps}
+    arm = tune(network, default if as_table else task(**default), store=place, trials=2, stop=lambda: True).arm
+    assert ("task.compute_steps" in arm.space.names) != as_table
+    with pytest.raises(TuningError, match=r"argument task\.compute_steps is given, and tuned"):
+        tune(network, table, SearchSpace([Integer("task.compute_steps", 1, 3)]), store=place)
 
 
 def test_zhangs_grid_by_name(place: Path) -> None:

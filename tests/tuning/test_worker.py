@@ -560,12 +560,23 @@ def test_worker_learns_of_arms_that_its_study_has_gained(store: Store) -> None:
     ]
 
 
-def test_too_little_memory_is_one_clear_error_and_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
+        MemoryError(),
+    ],
+    ids=["gpu", "cpu", "python"],
+)
+def test_too_little_memory_is_one_clear_error_and_loses_nothing(
+    error: Exception, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = arm(num_trials=4)
     store.add_study(STUDY, [one])
 
     def full(*words: Any, **options: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(worker, "training", full)
