@@ -1,10 +1,12 @@
 """Tasks by name, `task("adding", length=200)`, or from a file of one's own. No torch until a task is built."""
 
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import inspect
 import sys
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -130,6 +132,37 @@ def task_class(name: str) -> "type[AbstractTask]":
     return TASKS[name].load()
 
 
+@dataclass(frozen=True)
+class TaskFile:
+    """The file that a task was read from.
+
+    Args:
+        path: where it was.
+        digest: of its content, as it was when it was read.
+    """
+
+    path: Path
+    digest: str
+
+
+_FILES: "weakref.WeakKeyDictionary[type[AbstractTask], TaskFile]" = weakref.WeakKeyDictionary()
+
+
+def task_file(task: "AbstractTask") -> TaskFile | None:
+    """The file that a task was read from; None for those that come with rnnlab, and classes made in Python."""
+    return _FILES.get(type(task))
+
+
+DIGEST = "file_digest"
+"""The key of a file's digest beside the arguments of its task, in what is written down to be compared later."""
+
+
+def digest_json(task: "AbstractTask") -> dict[str, str]:
+    """The digest of the file that a task was read from, if it was: an edited file is another task."""
+    found = task_file(task)
+    return {} if found is None else {DIGEST: found.digest}
+
+
 def argument_names(kind: "type[AbstractTask]") -> list[str]:
     """What a task can be told, its own arguments first, then those that many tasks share."""
     names = [field.name for field in fields(cast(Any, kind))]
@@ -199,6 +232,7 @@ def _class_of_file(path: Path) -> "type[AbstractTask]":
         raise TaskError(f"{path} must define one task, a dataclass made from AbstractTask; it defines {names}")
     if "__dataclass_fields__" not in vars(found[0]):
         raise TaskError(f"{path}: class {found[0].__name__} must be a dataclass(frozen=True)")
+    _FILES[found[0]] = TaskFile(path.absolute(), hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest())
     return found[0]
 
 
