@@ -190,6 +190,8 @@ def check_name(kind: str, name: Any) -> None:
     is_text = isinstance(name, str) and 0 < len(name) <= 200 and name == name.strip()
     if not is_text or set(name) & set("/\\\0") or name in (".", ".."):
         raise TuningError(f"the name of {kind} is a text without slashes, of 1 to 200 characters, got {name!r}")
+    if kind == "a study" and (name.startswith("-") or name.endswith((".json", ".json.gz", ".toml"))):
+        raise TuningError(f"the name of a study ends like no file and begins with no -, which commands read: {name!r}")
 
 
 def require_whole(name: str, value: Any, lowest: int) -> None:
