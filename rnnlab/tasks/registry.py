@@ -120,7 +120,22 @@ def _built(name: str, arguments: Mapping[str, Any]) -> "AbstractTask":
     required = [field.name for field in fields(cast(Any, kind)) if _is_required(field)]
     if missing := [argument for argument in required if argument not in arguments]:
         raise TaskError(f"{name} needs {', '.join(missing)}")
+    if name.endswith(".py"):  # tasks that come with rnnlab say more precisely what they take
+        _check_types(kind, arguments)
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()})
+
+
+_PLAIN_TYPES = {"int": int, "float": (int, float), "bool": bool, "str": str}
+
+
+def _check_types(kind: "type[AbstractTask]", arguments: Mapping[str, Any]) -> None:
+    """Refuse values that are of another plain type than a class says of its fields; other annotations are its own."""
+    written = {field.name: getattr(field.type, "__name__", field.type) for field in fields(cast(Any, kind))}
+    for name, value in arguments.items():
+        wanted = _PLAIN_TYPES.get(written[name])
+        is_bool = isinstance(value, bool) and written[name] != "bool"
+        if wanted is not None and (is_bool or not isinstance(value, wanted)):
+            raise TaskError(f"{name} must be of type {written[name]}, got {value!r}")
 
 
 def task_class(name: str) -> "type[AbstractTask]":
@@ -193,6 +208,9 @@ def parse_arguments(words: Sequence[str]) -> dict[str, Any]:
     return arguments
 
 
+MOST_WHOLE = 1e15  # whatever is written with an exponent and is larger stays a float: 1e30 has no 31 exact digits
+
+
 def _value(text: str) -> Any:
     if "," in text:
         return tuple(_value(part) for part in text.split(",") if part)
@@ -203,7 +221,13 @@ def _value(text: str) -> Any:
         number = float(text)
     except ValueError:
         return text
-    return int(text) if text.lstrip("+-").isdecimal() else int(number) if number.is_integer() else number
+    return (
+        int(text)
+        if text.lstrip("+-").isdecimal()
+        else int(number)
+        if number.is_integer() and abs(number) <= MOST_WHOLE
+        else number
+    )
 
 
 def _is_required(field: Any) -> bool:
