@@ -130,7 +130,7 @@ _PLAIN_TYPES = {"int": int, "float": (int, float), "bool": bool, "str": str}
 
 def _check_types(kind: "type[AbstractTask]", arguments: Mapping[str, Any]) -> None:
     """Refuse values that are of another plain type than a class says of its fields; other annotations are its own."""
-    written = {field.name: getattr(field.type, "__name__", field.type) for field in fields(cast(Any, kind))}
+    written = {field.name: str(getattr(field.type, "__name__", field.type)) for field in fields(cast(Any, kind))}
     for name, value in arguments.items():
         wanted = _PLAIN_TYPES.get(written[name])
         is_bool = isinstance(value, bool) and written[name] != "bool"
