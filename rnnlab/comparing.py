@@ -25,6 +25,7 @@ from rnnlab.studies.budget import FIRST_ROUND, run_within, seconds_from_words
 from rnnlab.studies.expansion import expand
 from rnnlab.studies.run import WorkOptions, run_study
 from rnnlab.studies.specification import StudySpec
+from rnnlab.tasks.registry import digest_json
 from rnnlab.tasks.registry import task as named_task
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.writable import check_writable
@@ -255,5 +256,6 @@ def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[A
 
 def _name(values: Mapping[str, Any]) -> str:
     """A name that changes with everything that decides the result."""
-    digest = hashlib.blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=4).hexdigest()
+    known = {**values, **digest_json(named_task(**values["task"]))}
+    digest = hashlib.blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=4).hexdigest()
     return f"compare-{Path(values['task']['name']).stem}-{digest}"

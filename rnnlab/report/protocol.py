@@ -124,7 +124,7 @@ def _tuning(records: Sequence["ArmRecord"]) -> str:
     many = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     return (
         f"{_counts(records, 'trials')[0].upper()}{_counts(records, 'trials')[1:]} for each architecture, over {many} "
-        f"hyperparameters; {listed(list(hows))}. A trial trains one network to its end."
+        f"hyperparameter{'' if many == '1' else 's'}; {listed(list(hows))}. A trial trains one network to its end."
     )
 
 
@@ -146,7 +146,8 @@ def _training_of(record: "ArmRecord") -> str:
     steps = "as many steps as was tuned" if "num_steps" in tuned else f"{values.num_steps:,} steps"
     batch = values.batch_size or record.arm.task.batch_size
     stop = f"; training ends after {values.patience} evaluations without improvement" if values.patience else ""
-    return f"{steps} of {batch} sequences, evaluated every {values.evaluate_every:,} steps{stop}."
+    often = "every step" if values.evaluate_every == 1 else f"every {values.evaluate_every:,} steps"
+    return f"{steps} of {batch} sequences, evaluated {often}{stop}."
 
 
 def _machine(records: Sequence["ArmRecord"]) -> str:

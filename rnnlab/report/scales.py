@@ -40,9 +40,11 @@ def count_axis(first: int, last: int, *, most_ticks: int = 6) -> Axis:
 
     >>> count_axis(1, 32)
     Axis(low=1, high=32, is_log=False, ticks=(10.0, 20.0, 30.0))
+    >>> count_axis(1, 3).ticks
+    (1.0, 2.0, 3.0)
     """
     wide = _linear_axis(first, max(last, first + 1), most_ticks)
-    ticks = tuple(tick for tick in wide.ticks if first <= tick <= last)
+    ticks = tuple(tick for tick in wide.ticks if first <= tick <= last and tick.is_integer())
     return Axis(first, max(last, first + 1), False, ticks or (float(first),))
 
 

@@ -41,7 +41,9 @@ a { color: var(--accent); }
 .verdict { background: var(--soft); border-left: 5px solid var(--accent); border-radius: 10px;
   padding: 18px 22px; margin: 20px 0 28px; }
 .verdict .sentence { font-size: 1.3rem; line-height: 1.4; font-weight: 600; margin: 0 0 0.4em; max-width: 60ch; }
-.verdict p { margin: 0.25em 0; }
+.verdict p { margin: 0.25em 0; overflow-wrap: anywhere; }
+.figures > *, .multiples > *, .gallery > * { min-width: 0; }
+figure h3, figcaption { overflow-wrap: anywhere; }
 .verdict ul { margin: 0.4em 0; padding-left: 1.2em; }
 .verdict li { margin: 0.3em 0; max-width: 90ch; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }

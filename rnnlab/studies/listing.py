@@ -64,6 +64,8 @@ def _entry(name: str, document: Mapping[str, Any]) -> SpecEntry:
 
 
 def _progress(entry: StudyEntry) -> str:
+    if entry.problem is not None:
+        return f"cannot be read: {entry.problem}"
     arms = f"{entry.num_arms} arms" if entry.num_arms > 1 else "1 arm"
     trials = f"{entry.num_ended} of {entry.num_trials} trials"
     return f"{arms}, {entry.num_trials} trials, complete" if entry.is_complete else f"{arms}, {trials}"

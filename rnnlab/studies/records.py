@@ -256,7 +256,8 @@ def _from_file(path: Path) -> StudyRecord:
     try:
         content = path.read_bytes()
         text = gzip.decompress(content) if path.suffix == ".gz" else content
-        return StudyRecord.from_json(json.loads(text, parse_constant=_refuse_constant))
+        values = json.loads(text, parse_constant=_refuse_constant)
+        return StudyRecord.from_json(_with_files_beside(values, path.parent))
     except (EOFError, zlib.error) as error:
         raise TuningError(f"cannot read a record from {path}: it is damaged or cut short") from error
     except KeyError as error:
@@ -264,6 +265,18 @@ def _from_file(path: Path) -> StudyRecord:
     except (OSError, ValueError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise TuningError(f"cannot read a record from {path}: {reason}") from error
+
+
+def _with_files_beside(values: Any, folder: Path) -> Any:
+    """A record whose tasks' files, where they have gone, are taken from beside it."""
+    if not isinstance(values, Mapping) or "arms" not in values:
+        return values
+    for row in values["arms"]:
+        for arm in (row["arm"], *(each["arm"] for each in _finalists_json(row))):
+            place = Path(arm["task"]["name"])
+            if place.suffix == ".py" and not place.exists() and (folder / place.name).exists():
+                arm["task"]["name"] = str(folder / place.name)
+    return values
 
 
 def _refuse_constant(text: str) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rnnlab.errors import RnnlabError
 from rnnlab.studies.repeats import repeats_name
 from rnnlab.studies.specification import SEEDS
 from rnnlab.studies.stored import is_there, opened, read_spec
@@ -98,6 +99,7 @@ class StudyEntry:
         num_arms: how many arms it has.
         num_ended, num_trials: how many trials have ended, of how many, those over seeds included once they are decided.
         is_complete: whether nothing is left to do.
+        problem: why nothing but its name is known, where it cannot be read.
     """
 
     name: str
@@ -106,6 +108,7 @@ class StudyEntry:
     num_ended: int
     num_trials: int
     is_complete: bool
+    problem: str | None = None
 
 
 def study_status(name: str, store: Store | str | Path = DEFAULT) -> StudyStatus:
@@ -136,7 +139,11 @@ def _is_second(name: str, names: Sequence[str]) -> bool:
 
 
 def _entry(name: str, store: Store) -> StudyEntry:
-    status, stored = _status(name, store), read_spec(store, name)
+    try:
+        status, stored = _status(name, store), read_spec(store, name)
+    except RnnlabError as error:
+        problem = str(error).removeprefix(f"study {name!r} cannot be read: ")
+        return StudyEntry(name, "", 0, 0, 0, is_complete=False, problem=problem)
     everything = (*status.arms, *status.seeds)
     return StudyEntry(
         name,

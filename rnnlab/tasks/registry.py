@@ -1,10 +1,12 @@
 """Tasks by name, `task("adding", length=200)`, or from a file of one's own. No torch until a task is built."""
 
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import inspect
 import sys
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -118,7 +120,22 @@ def _built(name: str, arguments: Mapping[str, Any]) -> "AbstractTask":
     required = [field.name for field in fields(cast(Any, kind)) if _is_required(field)]
     if missing := [argument for argument in required if argument not in arguments]:
         raise TaskError(f"{name} needs {', '.join(missing)}")
+    if name.endswith(".py"):  # tasks that come with rnnlab say more precisely what they take
+        _check_types(kind, arguments)
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()})
+
+
+_PLAIN_TYPES = {"int": int, "float": (int, float), "bool": bool, "str": str}
+
+
+def _check_types(kind: "type[AbstractTask]", arguments: Mapping[str, Any]) -> None:
+    """Refuse values that are of another plain type than a class says of its fields; other annotations are its own."""
+    written = {field.name: str(getattr(field.type, "__name__", field.type)) for field in fields(cast(Any, kind))}
+    for name, value in arguments.items():
+        wanted = _PLAIN_TYPES.get(written[name])
+        is_bool = isinstance(value, bool) and written[name] != "bool"
+        if wanted is not None and (is_bool or not isinstance(value, wanted)):
+            raise TaskError(f"{name} must be of type {written[name]}, got {value!r}")
 
 
 def task_class(name: str) -> "type[AbstractTask]":
@@ -128,6 +145,37 @@ def task_class(name: str) -> "type[AbstractTask]":
     if name not in TASKS:
         raise TaskError(f"no task is named {name!r}; {_hint(name, list(TASKS))}`rnnlab list tasks` shows all")
     return TASKS[name].load()
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """The file that a task was read from.
+
+    Args:
+        path: where it was.
+        digest: of its content, as it was when it was read.
+    """
+
+    path: Path
+    digest: str
+
+
+_FILES: "weakref.WeakKeyDictionary[type[AbstractTask], TaskFile]" = weakref.WeakKeyDictionary()
+
+
+def task_file(task: "AbstractTask") -> TaskFile | None:
+    """The file that a task was read from; None for those that come with rnnlab, and classes made in Python."""
+    return _FILES.get(type(task))
+
+
+DIGEST = "file_digest"
+"""The key of a file's digest beside the arguments of its task, in what is written down to be compared later."""
+
+
+def digest_json(task: "AbstractTask") -> dict[str, str]:
+    """The digest of the file that a task was read from, if it was: an edited file is another task."""
+    found = task_file(task)
+    return {} if found is None else {DIGEST: found.digest}
 
 
 def argument_names(kind: "type[AbstractTask]") -> list[str]:
@@ -160,6 +208,9 @@ def parse_arguments(words: Sequence[str]) -> dict[str, Any]:
     return arguments
 
 
+MOST_WHOLE = 1e15  # whatever is written with an exponent and is larger stays a float: 1e30 has no 31 exact digits
+
+
 def _value(text: str) -> Any:
     if "," in text:
         return tuple(_value(part) for part in text.split(",") if part)
@@ -170,7 +221,13 @@ def _value(text: str) -> Any:
         number = float(text)
     except ValueError:
         return text
-    return int(text) if text.lstrip("+-").isdecimal() else int(number) if number.is_integer() else number
+    return (
+        int(text)
+        if text.lstrip("+-").isdecimal()
+        else int(number)
+        if number.is_integer() and abs(number) <= MOST_WHOLE
+        else number
+    )
 
 
 def _is_required(field: Any) -> bool:
@@ -199,6 +256,7 @@ def _class_of_file(path: Path) -> "type[AbstractTask]":
         raise TaskError(f"{path} must define one task, a dataclass made from AbstractTask; it defines {names}")
     if "__dataclass_fields__" not in vars(found[0]):
         raise TaskError(f"{path}: class {found[0].__name__} must be a dataclass(frozen=True)")
+    _FILES[found[0]] = TaskFile(path.absolute(), hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest())
     return found[0]
 
 

@@ -7,6 +7,7 @@ import torch
 
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.errors import TrainingError
+from rnnlab.tasks.registry import digest_json
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters, check_shared
 
@@ -75,7 +76,7 @@ def run_description(
     """What a run is: a checkpoint of another one cannot be gone on with. Generators differ between kinds of device."""
     return {
         "architecture": architecture.to_json(),
-        "task": task.to_json(),
+        "task": task.to_json() | digest_json(task),
         "hyperparameters": [member.to_json() for member in members],
         "seed": seed,
         "device": torch.device(device).type,

@@ -1,7 +1,6 @@
 """An arm of a study: one architecture on one task, with its search space and its budget of trials."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.model import PATHS, PRECISIONS
 from rnnlab.errors import RnnlabError, TuningError
 from rnnlab.tasks.data_tasks import AbstractDataTask
+from rnnlab.tasks.registry import DIGEST, digest_json, task_file
 from rnnlab.tasks.registry import task as named_task
 from rnnlab.tasks.task import MOST, SPLITS, AbstractTask, Score
 from rnnlab.training.fitting import check_fit
@@ -62,6 +62,7 @@ class Arm:
 
     def __post_init__(self) -> None:
         check_name("an arm", self.name)
+        _check_can_be_read(self.task)
         require_whole("num_trials", self.num_trials, 1)
         require_whole("seed", self.seed, 0)
         if self.population is not None:
@@ -129,7 +130,7 @@ class Arm:
         """What `to_json` gave."""
         made: dict[str, Any] = {
             "architecture": Architecture.from_json(values["architecture"]),
-            "task": named_task(**values["task"]),
+            "task": task_from_json(values["task"]),
             "space": SearchSpace.from_json(values["space"]),
             "hyperparameters": Hyperparameters.from_json(values["hyperparameters"]),
         }
@@ -148,11 +149,36 @@ def require_data(arms: Sequence[Arm]) -> None:
 
 
 def task_json(task: AbstractTask) -> dict[str, Any]:
-    """A task by name and arguments; one that was read from a file by the file's name."""
-    module = sys.modules[type(task).__module__]
-    if module.__name__.startswith("rnnlab_task_") and module.__file__:  # as the registry names such modules
-        return task.to_json() | {"name": str(Path(module.__file__).absolute())}
-    return task.to_json()
+    """A task by name and arguments; one that was read from a file by the file's name, with a digest of its content."""
+    found = task_file(task)
+    name = {} if found is None else {"name": str(found.path)}
+    return task.to_json() | name | digest_json(task)
+
+
+def task_from_json(values: Mapping[str, Any]) -> AbstractTask:
+    """The task of `task_json`; a file that has moved is looked for in the current folder too. Whether it was edited
+    since is not asked: what is there already can be read."""
+    arguments = {name: value for name, value in values.items() if name != DIGEST}
+    path = Path(arguments["name"])
+    if path.suffix == ".py" and not path.exists() and Path(path.name).exists():
+        arguments["name"] = path.name
+    return named_task(**arguments)
+
+
+def _check_can_be_read(task: AbstractTask) -> None:
+    """Refuse a task that nobody could build again from what is written down, however well it was trained."""
+    if task_file(task) is not None:
+        return
+    kind = type(task)
+    try:
+        is_same = task_from_json(json.loads(json.dumps(task_json(task)))) == task
+    except (RnnlabError, TypeError):
+        is_same = False
+    if not is_same:
+        raise TuningError(
+            f"task {task.name} is of class {kind.__name__}, which a store cannot hold: "
+            "put the class into a .py file and use task('FILE.py')"
+        )
 
 
 def check_name(kind: str, name: Any) -> None:
@@ -165,6 +191,8 @@ def check_name(kind: str, name: Any) -> None:
     is_text = isinstance(name, str) and 0 < len(name) <= 200 and name == name.strip()
     if not is_text or set(name) & set("/\\\0") or name in (".", ".."):
         raise TuningError(f"the name of {kind} is a text without slashes, of 1 to 200 characters, got {name!r}")
+    if kind == "a study" and (name.startswith("-") or name.endswith((".json", ".json.gz", ".toml"))):
+        raise TuningError(f"the name of a study ends like no file and begins with no -, which commands read: {name!r}")
 
 
 def require_whole(name: str, value: Any, lowest: int) -> None:

@@ -12,7 +12,7 @@ import json
 import sqlite3
 import time
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from sqlalchemy import Column, Double, Insert, Integer, MetaData, String, Table,
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from rnnlab.errors import TuningError
+from rnnlab.errors import RnnlabError, TuningError
+from rnnlab.tasks.registry import DIGEST
 from rnnlab.tuning.announcements import no_announcements
 from rnnlab.tuning.arms import Arm, check_name
 
@@ -161,7 +162,24 @@ class Store:
         if stored is None:
             names = ", ".join(self.study_names()) or "none"
             raise TuningError(f"store {self.place} has no study {study!r}; there are: {names}")
-        return tuple(Arm.from_json(values) for values in stored)
+        try:
+            return tuple(Arm.from_json(values) for values in stored)
+        except RnnlabError as error:
+            raise TuningError(f"study {study!r} cannot be read: {error}") from error
+
+    def require_same_tasks(self, study: str, arms: Sequence[Arm]) -> None:
+        """Refuse to go on with arms whose task's file was edited since they were written down.
+
+        Raises:
+            TuningError: naming the file.
+        """
+        stored = {values["name"]: values for values in self._stored(study) or ()}
+        for arm in arms:
+            if arm.name in stored and _task_differs(stored[arm.name]["task"], there := arm.to_json()["task"]):
+                raise TuningError(
+                    f"study {study!r} in {self.place}: arm {arm.name} differs in task: {there['name']} was edited "
+                    "since; undo that, or choose another name"
+                )
 
     def add_study(self, name: str, arms: Sequence[Arm], *, may_gain_arms: bool = False) -> None:
         """Make a study, or find it as it is; its budgets may have grown.
@@ -312,11 +330,24 @@ def _difference(stored: list[dict[str, Any]], values: list[dict[str, Any]], may_
     if names != (wanted[: len(names)] if may_gain_arms else wanted):
         return f"its arms are {', '.join(names)}, not {', '.join(wanted)}"
     for there, here in zip(stored, values, strict=not may_gain_arms):
-        if keys := [key for key in here if key != "num_trials" and there.get(key) != here[key]]:
+        if keys := [key for key in here if key != "num_trials" and _is_other(key, there.get(key), here[key])]:
             return f"arm {here['name']} differs in {' and '.join(keys)}"
         if there["num_trials"] > here["num_trials"]:
             return f"arm {here['name']} has {there['num_trials']} trials, which cannot become {here['num_trials']}"
     return None
+
+
+def _is_other(key: str, there: Any, here: Any) -> bool:
+    return _task_differs(there, here) if key == "task" else there != here
+
+
+def _task_differs(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
+    """Whether tasks have other arguments, or files of other content; the same file may have moved."""
+    if DIGEST in there and DIGEST in here:
+        return {**there, "name": Path(there["name"]).name} != {**here, "name": Path(here["name"]).name}
+    # older stores do not know the content of files
+    one, other = ({key: value for key, value in each.items() if key != DIGEST} for each in (there, here))
+    return one != other
 
 
 def _is_race(error: Exception) -> bool:

@@ -135,6 +135,7 @@ def work(store: Store, study: str, arms: Sequence[Arm], how: Work | None = None)
         TuningError: the store cannot be used, or trials do not fit into the device's memory; what was being trained is
             handed back.
     """
+    store.require_same_tasks(study, arms)
     return Worker(store, study, arms, how or Work()).work()
 
 

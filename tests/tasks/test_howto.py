@@ -51,6 +51,21 @@ def test_own_task_keeps_the_contract() -> None:
     contract.check_members_are_apart(parity, batch, 3)
 
 
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("--length=0", "length must be an integer of at least 1, got 0"),
+        ("--length=x", "length must be of type int, got 'x'"),
+        ("--length=2.5", "length must be of type int, got 2.5"),
+        ("--length=true", "length must be of type int, got True"),
+        ("--length=1,2", "length must be of type int, got (1, 2)"),
+    ],
+)
+def test_wrong_arguments_are_one_line(word: str, message: str, capsys) -> None:
+    assert main(["show", "parity.py", word]) == 2
+    assert capsys.readouterr().err == f"rnnlab: {message}\n"
+
+
 @pytest.mark.parametrize("page", sorted(PAGE.parent.glob("*.md")), ids=lambda page: page.name)
 def test_links_lead_to_pages(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):

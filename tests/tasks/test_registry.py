@@ -129,3 +129,8 @@ def test_words_that_are_no_arguments_are_refused(words: str, message: str) -> No
     with pytest.raises(TaskError) as error:
         parse_arguments(words.split())
     assert message in str(error.value)
+
+
+def test_a_large_number_with_an_exponent_stays_as_it_was_written() -> None:
+    found = parse_arguments(["--a", "1e30", "--b", "2e6", "--c", "123456789012345678901"])
+    assert [repr(value) for value in found.values()] == ["1e+30", "2000000", "123456789012345678901"]
