@@ -76,7 +76,7 @@ def compose(equations: Mapping[str, Layer], cell: str | None = None, **options: 
     layers: dict[str, Layer] = {}
     for name, layer in equations.items():
         for inner, found in _named_layers(name, layer):
-            if inner in layers:
+            if layers.get(inner, found) != found:  # one layer may well be used in several equations
                 raise ArchitectureError(f"two equations define {inner!r}; a name stands for one value")
             layers[inner] = found
     if not any(layer.operator == "predict" for layer in layers.values()):

@@ -14,7 +14,8 @@ _CELLS: dict[type[nn.RNNBase], str] = {nn.LSTM: "lstm", nn.GRU: "gru-cudnn"}
 def from_torch(module: nn.RNN | nn.GRU | nn.LSTM) -> Model:
     """A model with the weights of a torch module: stacked, in one direction or both, with zero initial state.
 
-    Its output is the module's: the states of the top layer, both directions side by side.
+    Its output is the module's: the states of the top layer, both directions side by side. What is frozen there is
+    frozen here; an array made of several of the module's trains if one of them does.
 
     >>> lstm = nn.LSTM(3, 5, num_layers=2, batch_first=True)
     >>> x = torch.randn(2, 7, 3)
@@ -27,9 +28,11 @@ def from_torch(module: nn.RNN | nn.GRU | nn.LSTM) -> Model:
         raise ModelError("an nn.LSTM with proj_size has no counterpart among the cells")
     model = Model(_architecture(module), generator=torch.Generator().manual_seed(0))
     model = model.to(next(module.parameters()))
+    with torch.enable_grad():  # so that an array knows whether any of what it is made of trains
+        arrays = _arrays(module)
     with torch.no_grad():
-        for name, value in _arrays(module).items():
-            model.arrays[name].copy_(value)
+        for name, value in arrays.items():
+            model.arrays[name].copy_(value).requires_grad_(value.requires_grad)
         for name in _directions(module):
             model.arrays[f"y{name} bias"].zero_().requires_grad_(False)
     return model
@@ -92,7 +95,7 @@ def _bias(module: nn.RNNBase, suffix: str) -> Tensor:
     num_gates = {"RNN": 1, "LSTM": 4, "GRU": 3}[type(module).__name__]
     if not module.bias:
         num_gates += isinstance(module, nn.GRU)
-        return torch.zeros(num_gates * module.hidden_size)
+        return torch.zeros(num_gates * module.hidden_size, requires_grad=True)
     outer, inner = getattr(module, f"bias_ih_{suffix}"), getattr(module, f"bias_hh_{suffix}")
     if not isinstance(module, nn.GRU):
         return _in_order(module, outer + inner, is_carry=True)

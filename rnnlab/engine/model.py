@@ -249,6 +249,7 @@ class Model(nn.Module):
             "architecture": json.dumps(self.architecture.to_json()),
             "population": json.dumps(self.population),
             "nonlinearity": json.dumps(self.nonlinearity),
+            "frozen": json.dumps([name for name, value in self.arrays.items() if not value.requires_grad]),
         }
         save_file(tensors, str(path), metadata)
 
@@ -411,7 +412,21 @@ def load_model(path: str | Path) -> Model:
         raise ModelError(f"{path}: arrays that do not fit the architecture: {', '.join(names)}")
     model = model.to(next(iter(tensors.values())).dtype)
     model.load_state_dict({f"arrays.{name}": value for name, value in tensors.items()})
+    for name in _frozen(metadata, path):
+        if name in model.arrays:
+            model.arrays[name].requires_grad_(False)
     return model
+
+
+def _frozen(metadata: Mapping[str, str], path: str | Path) -> list[str]:
+    """The arrays that are not to be trained; files of older versions do not say."""
+    try:
+        names = json.loads(metadata.get("frozen", "[]"))
+    except ValueError as error:
+        raise ModelError(f"{path}: its metadata are incomplete or garbled: {error}") from error
+    if not isinstance(names, list):
+        raise ModelError(f"{path}: its metadata are garbled: frozen is a list of arrays, got {names!r}")
+    return names
 
 
 def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:

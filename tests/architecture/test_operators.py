@@ -58,6 +58,13 @@ def test_network_may_have_several_inputs_and_outputs_and_feed_them_back() -> Non
     assert (("y", 0), ("h", 0), 1) in made.graph.edges
 
 
+def test_a_named_layer_may_be_used_in_two_equations() -> None:
+    deep = plus(h, name="o")
+    made = compose({"h": plus(x, h[-1]), "y": predict(deep), "z": predict(deep)}, **SIZES)
+    apart = {"h": plus(x, h[-1]), "o": plus(h), "y": predict(Signal("o")), "z": predict(Signal("o"))}
+    assert made == compose(apart, **SIZES)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

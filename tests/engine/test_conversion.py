@@ -1,10 +1,12 @@
 """Models from torch's recurrent modules compute what the modules compute."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
-from rnnlab import ModelError, from_torch
+from rnnlab import ModelError, from_torch, load_model
 
 MODULES = {
     "tanh": (nn.RNN, {}),
@@ -48,6 +50,18 @@ def test_what_has_no_counterpart_is_refused() -> None:
         from_torch(nn.LSTM(3, 5, proj_size=2))
     with pytest.raises(ModelError, match="got Linear"):
         from_torch(nn.Linear(3, 5))  # type: ignore[arg-type]
+
+
+def test_what_is_frozen_stays_frozen(tmp_path: Path) -> None:
+    lstm = nn.LSTM(3, 5, num_layers=2)
+    for value in (lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_ih_l1, lstm.bias_hh_l1):
+        value.requires_grad_(False)
+    with torch.no_grad():
+        model = from_torch(lstm)
+    model.save(tmp_path / "lstm.safetensors")
+    for each in (model, load_model(tmp_path / "lstm.safetensors")):
+        frozen = {name for name, value in each.arrays.items() if not value.requires_grad}
+        assert frozen == {"h0->h0[1]", "h1 bias", "y bias"}
 
 
 def test_gradients_pass_where_a_relu_is_nan() -> None:

@@ -35,6 +35,7 @@ from tests.engine.networks import (
     by_graph,
     catalogue,
     cells_without_matrices,
+    constant_cell,
     in_a_cycle_every_second_step,
     lagging_cell,
     numbers_in_turn,
@@ -324,6 +325,12 @@ def test_a_cell_whose_edges_need_no_matrix_agrees(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(CELLS, name, cells_without_matrices()[name])
     for graph, precision in (("sh", "float32"), ("td", "bf16")):
         check(architecture(graph, name, **SIZES, units=5), precision, path, population=1)
+
+
+@pytest.mark.parametrize("path", ["gpu-population", "gpu-spread"])
+def test_numbers_in_formulas_agree(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setitem(CELLS, "constant", constant_cell())
+    check(architecture("sh", "constant", **SIZES, units=5), path=path, nonlinearity=("tanh", "relu"))
 
 
 def test_a_batch_whose_addresses_are_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
