@@ -138,7 +138,7 @@ def _require_few_programs(arrays: GpuArrays, rows: int) -> None:
     """A grid has room for so many members, and so many programs' sequences."""
     if arrays.P > MOST_PROGRAMS:
         raise ModelError(f"{arrays.P} members are too many for a GPU: give at most {MOST_PROGRAMS} at a time")
-    if arrays.B > (most := MOST_PROGRAMS * rows):
+    if (most := MOST_PROGRAMS * rows) < arrays.B:
         raise ModelError(f"{arrays.B} sequences at once are too many, {rows} in each program: give at most {most}")
 
 
