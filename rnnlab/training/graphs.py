@@ -114,10 +114,9 @@ _SPARE: defaultdict[int, list[torch.cuda.Stream]] = defaultdict(list)  # by devi
 
 
 def borrowed_stream(owner: object, device: torch.device) -> torch.cuda.Stream:
-    """A stream of a device that is nobody else's until its owner is gone."""
-    number = torch.cuda.current_device() if device.index is None else device.index
-    spare = _SPARE[number]
-    stream = spare.pop() if spare else new_stream(number)
+    """A stream of a tensor's device that is nobody else's until its owner is gone."""
+    spare = _SPARE[device.index]
+    stream = spare.pop() if spare else new_stream(device.index)
     weakref.finalize(owner, spare.append, stream)
     return stream
 

@@ -92,13 +92,12 @@ def test_stream_goes_on_from_a_checkpoint(on_the_cpu: None, tmp_path: Path) -> N
 def test_a_stream_is_nobody_elses_as_long_as_its_owner_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "_SPARE", defaultdict(list))
     monkeypatch.setattr(graphs, "new_stream", lambda device: SimpleNamespace(device=device))
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
 
     class Owner:
         pass
 
     owners = [Owner() for _ in range(40)]  # torch would hand out its 32 streams, and then the first again
-    streams = [graphs.borrowed_stream(owner, torch.device("cuda")) for owner in owners]
+    streams = [graphs.borrowed_stream(owner, torch.device("cuda:0")) for owner in owners]
     assert len({id(stream) for stream in streams}) == 40
     del owners[7]
     assert graphs.borrowed_stream(owners[0], torch.device("cuda:1")).device == 1

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Condition, Lock
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ def multiplying(precision: str) -> Generator[None]:
             _CHANGE.notify_all()
 
 
-_before: list[str] = []  # what was set when nobody was inside
+_before: list[Any] = []  # what was set when nobody was inside
 
 
 def _enter(wanted: str) -> None:
