@@ -2,7 +2,7 @@
 
 sizes          every architecture as wide as the same number of parameters allows
 tuning         the same number of trials, or the same time, for each
-seeds          the best setting of each, trained again from other initial numbers
+seeds          the best setting of each, trained again from other initial weights
 tests          Welch's t-test of all pairs, corrected; intervals
 report         the verdict, figures, tables and the command that repeats it
 """

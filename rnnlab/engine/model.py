@@ -52,7 +52,7 @@ class Model(nn.Module):
 
     Args:
         architecture: what to build.
-        seed, generator: what the initial numbers are drawn with, one of the two.
+        seed, generator: what the initial weights are drawn with, one of the two.
         population: how many members; by default one model without the population axis.
         initialisation: how the numbers start, for all or one for each member.
         nonlinearity: `tanh` or `relu` for each member, instead of what the cells say.

@@ -170,7 +170,7 @@ def _random(record: "StudyRecord", paper: Paper) -> Iterator[Piece]:
 def _robustness(record: "StudyRecord", paper: Paper) -> Iterator[Piece]:
     yield PaperTable(
         "The best setting again and again (table App.1)",
-        "Evaluation losses of the best setting of each cell, trained again from other initial numbers on other "
+        "Evaluation losses of the best setting of each cell, trained again from other initial weights on other "
         "batches; Original is its loss in tuning.",
         (robustness_table(record, beside(record, paper)),),
     )

@@ -98,7 +98,7 @@ def _most_finalists(records: Sequence["ArmRecord"]) -> int:
 
 
 def _what_seeds_change(task: AbstractTask) -> str:
-    return "from other initial numbers" + (" and with other batches" if task.feed == "samples" else "")
+    return "from other initial weights" + (" and with other batches" if task.feed == "samples" else "")
 
 
 def _levels(part: Part) -> str:

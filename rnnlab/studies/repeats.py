@@ -45,10 +45,10 @@ def finalists_of(arm: Arm, there: Mapping[str, Arm]) -> tuple[Arm, ...]:
 
 
 def repeated(arm: Arm, best: Trial, num_seeds: int, place: int = 1) -> Arm:
-    """The arm that trains a setting again, from other initial numbers and with other batches.
+    """The arm that trains a setting again, from other initial weights and with other batches.
 
     Seeds count on from that of tuning, to which a good setting may owe something. Where a text is read in order there
-    is nothing to draw, and its trials differ in their initial numbers only.
+    is nothing to draw, and its trials differ in their initial weights only.
     """
     name = SEEDS if arm.task.feed == "samples" else "seed"
     values = arm.to_json()

@@ -23,7 +23,7 @@ class Hyperparameters:
     """How one network is trained. In a population each member has its own; only the SHARED ones are the same for all.
 
     Args:
-        seed: of the initial numbers. Two members with the same seed and `initialisation` start alike (C10).
+        seed: of the initial weights. Two members with the same seed and `initialisation` start alike (C10).
         batch_seed: of the batches, where a member is to see others than its neighbours (C73); by default that of the
             run, which all such members share.
         nonlinearity: `tanh` or `relu` in place of what the cells say (C21).

@@ -1,7 +1,7 @@
 """From points of a space to networks that can be trained: hyperparameters, arguments of the task, populations.
 
 A dimension is named after a hyperparameter, or `task.NAME` after an argument of the task; `seeds` is the seed of the
-initial numbers and that of the batches at once. Members of a population have batches of one size, so points that differ
+initial weights and that of the batches at once. Members of a population have batches of one size, so points that differ
 in that size, or in an argument that the task cannot have for each member, are trained in populations of their own.
 """
 

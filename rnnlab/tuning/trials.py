@@ -40,7 +40,7 @@ class Trial:
         point: what was suggested.
         hyperparameters: all of them.
         arguments: those of the task that the point decided.
-        seed: of the initial numbers.
+        seed: of the initial weights.
         num_parameters: of the network.
         value: the watched score on validation; None unless complete.
         scores: by split (`train`, `validation`, `test`) and name, with the numbers that were best on validation.

@@ -266,7 +266,7 @@ def test_suggestions_depend_on_seed_and_number_alone(store: Store, tmp_path: Pat
 
 
 def test_seed_may_be_a_dimension(store: Store) -> None:
-    """C73: the same hyperparameters again and again, from other initial numbers."""
+    """C73: the same hyperparameters again and again, from other initial weights."""
     one = arm(space=SearchSpace([Category("seed", tuple(range(6)))]), sampler="grid", num_trials=6)
     trials, _ = worked(store, [one], population=6)
     assert [trial.seed for trial in trials] == list(range(6))
