@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.cells import Cell
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.layout import SMALLEST, batch_tile, padded
@@ -106,9 +107,9 @@ def _kept(
     **options: bool,
 ) -> GpuProgram:
     """A program that the model has from then on, though others may drive it from the cache."""
-    key = (architecture, nonlinearity, precision, *options.items())
+    key = (architecture, architecture.cells, nonlinearity, precision, *options.items())
     if key not in programs:
-        programs[key] = gpu_program(architecture, nonlinearity, precision, **options)
+        programs[key] = gpu_program(architecture, nonlinearity, precision, cells=architecture.cells, **options)
     return programs[key]
 
 
@@ -238,8 +239,12 @@ def gpu_program(
     *,
     is_spread: bool,
     has_outputs: bool = True,
+    cells: tuple[Cell, ...] = (),
 ) -> GpuProgram:
-    """The program of an architecture; a spread one runs as a wavefront, which has the fewest slots."""
+    """The program of an architecture; a spread one runs as a wavefront, which has the fewest slots.
+
+    The cells only tell programs in the cache apart: equal architectures differ where a cell took another's place.
+    """
     order = "wavefront" if is_spread else "by component"
     return GpuProgram(
         plan(architecture, order=order),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from rnnlab import Architecture, EdgeSpec, ModelError, NodeSpec, architecture
+from rnnlab import CELLS, Architecture, Cell, EdgeSpec, ModelError, NodeSpec, architecture, tanh
 from rnnlab.engine.gpu import choice, program
 from rnnlab.engine.gpu.choice import Choice, choose
 from rnnlab.engine.gpu.cudnn import CudnnNetwork
@@ -44,6 +44,18 @@ def test_precision_is_one_of_three() -> None:
 def test_gpu_path_refuses_the_cpu(path: str) -> None:
     with pytest.raises(ModelError, match="the gpu path runs float32 on CUDA devices"):
         make(path=path)(torch.zeros(1, 2, 3))
+
+
+def test_a_cell_in_place_of_another_has_a_program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Architectures that have it are equal to those that had the other."""
+    cells = [Cell("m", gates=("c",), update=lambda g, c, f=factor: {"h": tanh(f * g.c)}) for factor in (1, 2)]  # pyright: ignore[reportArgumentType]
+    found: list[program.GpuProgram] = []
+    for cell in (cells[0], cells[1], cells[0]):
+        monkeypatch.setitem(CELLS, "m", cell)
+        network = architecture("sh:m", input_size=3, output_size=2, units=4)
+        found.append(choice._kept({}, network, None, "float32", is_spread=False))
+    assert found[0] is found[2]
+    assert found[0] is not found[1]
 
 
 def test_gpu_path_refuses_float64() -> None:
