@@ -18,6 +18,7 @@ from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.cells import NONLINEARITIES, Cell
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
+from rnnlab.engine.given import checked_inputs, checked_state, is_transformed
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
 from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import Plan, plan
@@ -30,6 +31,9 @@ from rnnlab.graph.elements import NodeKey
 if TYPE_CHECKING:
     from rnnlab.engine.gpu.choice import Choice, Programs
     from rnnlab.engine.pool import Pool
+
+Inputs = Mapping[str, Tensor]
+Results = tuple[dict[str, Tensor], State]
 
 PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "gpu-cudnn", "reference")
 _NOT_A_METHOD = "\N{MIDDLE DOT}"  # follows names of arrays that attributes of nn.ParameterDict have
@@ -127,49 +131,32 @@ class Model(nn.Module):
             state at the end of each sequence, to continue with.
         """
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
-            return _untraced_forward()(
-                self, x, state, lengths, only_last=only_last
-            )  # a fast path is machine code already
-        device = next(iter(self.arrays.values())).device.type
+            untraced = _untraced_forward()  # a fast path is machine code already
+            return untraced(self, x, state, lengths, only_last=only_last)
+        device = self._any_array.device.type
         if torch.is_autocast_enabled(device):  # lower precision is for single products, not for long recurrences
             with torch.autocast(device, enabled=False):
                 return self.forward(x, state, lengths, only_last=only_last)
         if lengths is not None and only_last:
             raise ModelError("sequences of different lengths end at different steps: leave out only_last")
-        inputs, lengths = self._inputs(x, lengths)
+        inputs, lengths = checked_inputs(self.plan, self.population, self._any_array.dtype, x, lengths)
         if state is not None:
-            state = self._state(state, inputs)
-        keep_all = lengths is not None
-        parameters = self._arrays_by_name()
+            state = checked_state(self.plan, self._any_array.dtype, state, inputs)
         path = self._chosen_path()
-        if path != "reference" and _is_transformed():
+        if path != "reference" and is_transformed():
             raise ModelError(
                 f"the {path} path does not run inside torch.func: make the model with path='reference', "
                 "or with population=... to run many models at once"
             )
-        # on a CPU outputs of all steps cost little, and do not depend on how many sequences there are
-        found = _read_outs(self.architecture, self.architecture.cells) if only_last and path == "gpu" else None
-        if path == "gpu":
-            from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
-            from rnnlab.engine.gpu.cudnn import CudnnNetwork, run_cudnn
-
-            batch, has_outputs = next(iter(inputs.values())).shape[1], found is None
-            program = self._chosen_kernels(batch, has_outputs=has_outputs, keep_all=keep_all).program
-            if isinstance(program, CudnnNetwork):
-                outputs, new_state = run_cudnn(program, parameters, inputs, state, has_outputs=has_outputs)
-            else:
-                outputs, new_state = run_gpu(program, parameters, inputs, state, keep_all=keep_all)
-        elif path == "cpu":
-            from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
-
-            pool = _pool(self.architecture, self.architecture.cells, self.nonlinearity)
-            outputs, new_state = run_cpu(pool, parameters, inputs, state, keep_all=keep_all)
-        else:
-            outputs, new_state = run_reference(
-                self.plan, parameters, inputs, state, self._use_relu(), keep_all=keep_all
-            )
-        if found is not None:
-            outputs = last_outputs(found, parameters, new_state.values)
+        keep_all = lengths is not None
+        match path:
+            case "gpu":
+                outputs, new_state = self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
+            case "cpu":  # outputs of all steps cost little there, and do not depend on how many sequences there are
+                outputs, new_state = self._run_cpu(inputs, state, keep_all=keep_all)
+            case _:
+                parameters, use_relu = self._arrays_by_name(), self._use_relu()
+                outputs, new_state = run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
         y = next(iter(outputs.values())) if len(outputs) == 1 else torch.cat(list(outputs.values()), dim=-1)
         first_step = 0 if state is None else state.step or 0
         if lengths is None:
@@ -182,6 +169,28 @@ class Model(nn.Module):
             new_state = self._at_the_ends(new_state, lengths, first_step)
         return (y[0] if self.population is None else y), new_state
 
+    def _run_gpu(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
+        from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
+        from rnnlab.engine.gpu.cudnn import CudnnNetwork, run_cudnn
+
+        parameters = self._arrays_by_name()
+        read_out = _read_outs(self.architecture, self.architecture.cells) if only_last else None
+        batch, has_outputs = next(iter(inputs.values())).shape[1], read_out is None
+        program = self._chosen_kernels(batch, has_outputs=has_outputs, keep_all=keep_all).program
+        if isinstance(program, CudnnNetwork):
+            outputs, new_state = run_cudnn(program, parameters, inputs, state, has_outputs=has_outputs)
+        else:
+            outputs, new_state = run_gpu(program, parameters, inputs, state, keep_all=keep_all)
+        if read_out is not None:
+            outputs = last_outputs(read_out, parameters, new_state.values)
+        return outputs, new_state
+
+    def _run_cpu(self, inputs: Inputs, state: State | None, *, keep_all: bool) -> Results:
+        from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
+
+        pool = _pool(self.architecture, self.architecture.cells, self.nonlinearity)
+        return run_cpu(pool, self._arrays_by_name(), inputs, state, keep_all=keep_all)
+
     def initial_state(self, batch_size: int) -> State:
         """The state before the first step of `batch_size` sequences: what `forward` starts from without one.
 
@@ -191,21 +200,6 @@ class Model(nn.Module):
 
     def _arrays_by_name(self) -> dict[str, Tensor]:
         return {spec.name: self.arrays[array_name(spec.name)] for spec in self.architecture.parameters}
-
-    def _lengths(self, lengths: Tensor, batch: int, steps: int) -> Tensor:
-        """The lengths, checked, in a type that does not overflow where a first step is added."""
-        if not self.plan.can_stream:
-            raise ModelError("the network reads the future (an edge has a negative delay): run sequences of one length")
-        if not isinstance(lengths, Tensor):
-            raise ModelError(f"lengths must be a tensor of {batch} integers, got {type(lengths).__name__}")
-        is_integer = not (lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool)
-        if not is_integer or tuple(lengths.shape) != (batch,):
-            raise ModelError(f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}")
-        lengths = lengths.long()
-        can_look = not (torch.compiler.is_exporting() or _is_transformed())
-        if can_look and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
-            raise ModelError(f"lengths lie from 1 to {steps}, got {int(lengths.min())} to {int(lengths.max())}")
-        return lengths
 
     def _at_the_ends(self, everything: State, lengths: Tensor, first_step: int) -> State:
         """The state at the end of each sequence, of the values of all steps."""
@@ -220,7 +214,7 @@ class Model(nn.Module):
     def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
         if self.architecture.period == 1:
             return 0
-        if torch.compiler.is_exporting() or _is_transformed():  # nobody knows the lengths yet
+        if torch.compiler.is_exporting() or is_transformed():  # nobody knows the lengths yet
             return None
         steps = set(((first_step + lengths) % self.architecture.period).tolist())
         return steps.pop() if len(steps) == 1 else None
@@ -233,7 +227,7 @@ class Model(nn.Module):
             steps: how long they are.
         """
         path, reason = self._path_and_reason()
-        num_bytes = next(iter(self.arrays.values())).element_size()
+        num_bytes = self._any_array.element_size()
         found = costs(self.plan, batch=batch, steps=steps, population=self.population or 1, num_bytes=num_bytes)
         if path == "gpu":
             reason += f"; {self._chosen_kernels(batch).reason}"
@@ -253,96 +247,10 @@ class Model(nn.Module):
         }
         save_file(tensors, str(path), metadata)
 
-    def _inputs(
-        self, x: Tensor | Mapping[str, Tensor], lengths: Tensor | None
-    ) -> tuple[dict[str, Tensor], Tensor | None]:
-        """The inputs by name, [P, B, T, N], with zeros for padding, and the lengths; checked."""
-        nodes = {node.name: node for node in self.architecture.nodes if node.kind == "input"}
-        if not isinstance(x, Tensor | Mapping):
-            raise ModelError(f"x must be a tensor, or a tensor for each input by name, got {type(x).__name__}")
-        given = self._split(x) if isinstance(x, Tensor) else dict(x)
-        if set(given) != set(nodes):
-            raise ModelError(f"the network has the inputs {', '.join(nodes)}, got {', '.join(given)}")
-        inputs = {name: self._input(given[name], node.units, node.encoding == "tokens") for name, node in nodes.items()}
-        axes = {name: 2 if node.encoding == "tokens" else 3 for name, node in nodes.items()}
-        sizes = [tuple(value.shape[value.dim() - axes[name] :][:2]) for name, value in inputs.items()]
-        if any(size != sizes[0] for size in sizes):
-            raise ModelError(f"inputs differ in batch size or length: {', '.join(map(str, sizes))}")
-        if lengths is not None:
-            lengths = self._lengths(lengths, *sizes[0])
-            is_inside = torch.arange(sizes[0][1], device=lengths.device) < lengths[:, None]  # [B, T]
-            for name, value in inputs.items():
-                mask = is_inside if axes[name] == 2 else is_inside[..., None]
-                inputs[name] = torch.where(mask, value, torch.zeros((), dtype=value.dtype, device=value.device))
-        for name, node in nodes.items():
-            _check_values(inputs[name], node.units if axes[name] == 2 else None)
-            if inputs[name].dim() == axes[name]:
-                inputs[name] = inputs[name].expand(self.population or 1, *inputs[name].shape)
-        return inputs, lengths
-
-    def _split(self, x: Tensor) -> dict[str, Tensor]:
-        nodes = {node.name: node for node in self.architecture.nodes if node.kind == "input"}
-        if len(nodes) == 1:
-            return {next(iter(nodes)): x}
-        if any(node.encoding == "tokens" for node in nodes.values()):
-            raise ModelError(f"with tokens among several inputs give each by name: {', '.join(nodes)}")
-        widths = [node.units for node in nodes.values()]
-        if x.shape[-1] != sum(widths):
-            raise ModelError(f"x must be {sum(widths)} wide for the inputs {', '.join(nodes)}, got {x.shape[-1]}")
-        return dict(zip(nodes, x.split(widths, dim=-1), strict=True))
-
-    def _input(self, x: Tensor, units: int, is_tokens: bool) -> Tensor:
-        """An input of the right shape, in the dtype that runs."""
-        axes = 2 if is_tokens else 3
-        wanted = "[B, T]" if is_tokens else f"[B, T, {units}]"
-        if x.dim() not in ((axes, axes + 1) if self.population else (axes,)):
-            raise ModelError(
-                f"x must be {wanted}{' or with P in front' if self.population else ''}, got {list(x.shape)}"
-            )
-        if x.dim() > axes and x.shape[0] != self.population:
-            raise ModelError(f"x has {x.shape[0]} members on its first axis, the population has {self.population}")
-        size = list(x.shape[x.dim() - axes :][:2])
-        if min(size) < 1:
-            raise ModelError(f"x needs at least one sequence and one time step, got {size}")
-        if is_tokens:
-            return _tokens(x)
-        if x.shape[-1] != units:
-            raise ModelError(f"x must be {units} wide, got {x.shape[-1]}")
-        return _real(x, "x", self._dtype)
-
     @property
-    def _dtype(self) -> torch.dtype:
-        return next(iter(self.arrays.values())).dtype
-
-    def _state(self, state: State, inputs: Mapping[str, Tensor]) -> State:
-        """The state, checked, in the dtype of the parameters."""
-        if not isinstance(state, State):
-            raise ModelError(
-                f"a state is what an earlier call returned, got {type(state).__name__}; "
-                "initial_state(batch_size) makes a first one"
-            )
-        if state.step is None:
-            raise ModelError("the sequences of the state ended at different phases: they cannot be continued together")
-        if not self.plan.can_stream:
-            raise ModelError(
-                "the network reads the future (an edge has a negative delay): its sequences cannot be continued"
-            )
-        size = next(iter(inputs.values())).shape[:2]
-        widths = {node.name: () if node.encoding == "tokens" else (node.units,) for node in self.architecture.nodes}
-        depths = self.plan.histories.items()
-        wanted = {part: (*size, depth, *widths[part[0]]) for part, depth in depths if depth}
-        found = {part: tuple(value.shape) for part, value in state.values.items()}
-        if wanted != found:
-            raise ModelError(f"the state is of another network or batch: wanted {wanted}, got {found}")
-        sizes = {node.name: node.units for node in self.architecture.nodes if node.encoding == "tokens"}
-        values = {
-            part: _tokens(value) if part[0] in sizes else _real(value, "the state", self._dtype)
-            for part, value in state.values.items()
-        }
-        for (name, _), value in values.items():
-            if name in sizes:
-                _check_values(value, sizes[name], lowest=-1)
-        return State(state.step, values)
+    def _any_array(self) -> Tensor:
+        """One of its parameters: all are of one dtype, on one device."""
+        return next(iter(self.arrays.values()))
 
     def _chosen_path(self) -> str:
         return self._path_and_reason()[0]
@@ -351,14 +259,14 @@ class Model(nn.Module):
         from rnnlab.engine.gpu.choice import choose
 
         kernels = self.path.removeprefix("gpu-") if self.path.startswith("gpu-") else "auto"
-        sizes, device = (self.population or 1, batch), next(iter(self.arrays.values())).device
+        sizes, device = (self.population or 1, batch), self._any_array.device
         programs = _PROGRAMS.setdefault(self, {})
         return choose(
             self.architecture, self.nonlinearity, self.precision, kernels, sizes, device, programs=programs, **options
         )
 
     def _path_and_reason(self) -> tuple[str, str]:
-        some = next(iter(self.arrays.values()))
+        some = self._any_array
         can_cpu = some.device.type == "cpu" and some.dtype in (torch.float32, torch.float64)
         can_gpu = (
             some.dtype == torch.float32
@@ -382,7 +290,7 @@ class Model(nn.Module):
         return "reference", f"no fast path for {some.dtype} on {some.device.type} yet".replace("torch.", "")
 
     def _use_relu(self) -> dict[NodeKey, Tensor]:
-        device = next(iter(self.arrays.values())).device
+        device = self._any_array.device
         found = choices(self.architecture, self.nonlinearity)
         return {
             key: torch.from_numpy(np.full((1, 1, 1), choice == "relu") if isinstance(choice, str) else choice).to(
@@ -446,35 +354,6 @@ def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:
     )
 
 
-def _tokens(x: Tensor) -> Tensor:
-    if x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool:
-        raise ModelError(f"tokens are integers, got {x.dtype}")
-    return x.long()
-
-
-def _real(x: Tensor, what: str, dtype: torch.dtype) -> Tensor:
-    """Numbers in that type, as they are in memory: a path that takes their address sees no sign that is to come."""
-    if x.dtype.is_complex:
-        raise ModelError(f"{what} holds real numbers, got {x.dtype}")
-    return x.resolve_neg().to(dtype)
-
-
-def _check_values(x: Tensor, num_tokens: int | None, lowest: int = 0) -> None:
-    """Refuse NaN, or where there are tokens such as are too small or too large."""
-    # to look at numbers on a GPU would make the program wait for it at every step
-    if x.is_cuda or torch.compiler.is_exporting() or _is_transformed():
-        return
-    if num_tokens is None and _has_nan(x):
-        raise ModelError("x holds NaN")
-    if num_tokens is not None and (int(x.min()) < lowest or int(x.max()) >= num_tokens):
-        raise ModelError(f"tokens lie from 0 to {num_tokens - 1}, got {int(x.min())} to {int(x.max())}")
-
-
-def _is_transformed() -> bool:
-    """Whether torch.func traces: numbers cannot be looked at then, and operations of our own not be taken apart."""
-    return torch._C._are_functorch_transforms_active()  # type: ignore[attr-defined]
-
-
 @lru_cache(maxsize=1)
 def _has_triton() -> bool:
     return find_spec("triton") is not None
@@ -483,11 +362,6 @@ def _has_triton() -> bool:
 def _untraced_forward() -> Any:
     """The forward pass as something that torch.compile calls and does not look into; made only then, for it is slow."""
     return torch.compiler.disable(Model.forward)
-
-
-def _has_nan(x: Tensor) -> bool:
-    """Whether a number is NaN. Their sum is NaN too, and soon found; infinities may make one as well."""
-    return bool(x.detach().sum().isnan()) and bool(x.isnan().any())
 
 
 def array_name(name: str) -> str:
