@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from rnnlab.architecture.architecture import Architecture
+from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.errors import TrainingError
 from rnnlab.tasks.registry import digest_json
 from rnnlab.tasks.task import AbstractTask
@@ -14,9 +14,11 @@ from rnnlab.training.hyperparameters import Hyperparameters, check_shared
 
 def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[Hyperparameters]) -> None:
     """Refuse what cannot be trained together."""
-    for what, given in (("architecture", architecture), ("task", task)):
-        if isinstance(given, str):
-            raise TrainingError(f"train takes an object for its {what}: {what}({given!r}, ...) makes one")
+    checked_architecture(architecture, "train", TrainingError)
+    if isinstance(task, str):
+        raise TrainingError(f"train takes an object for its task: task({task!r}, ...) makes one")
+    if not isinstance(task, AbstractTask):
+        raise TrainingError(f"train takes a task, got {task!r}"[:300])
     check_shared(members)
     named = [member.nonlinearity for member in members if member.nonlinearity is not None]
     if named and len(named) < len(members):

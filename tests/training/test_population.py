@@ -306,3 +306,12 @@ def test_names_are_neither_architecture_nor_task() -> None:
         train(made, wrong, Hyperparameters(num_steps=1))
     with pytest.raises(TrainingError, match=r"an object for its architecture: architecture\('adding', \.\.\.\) makes"):
         train(wrong, task("adding"), Hyperparameters(num_steps=1))
+
+
+def test_graphs_and_tables_are_neither_architecture_nor_task() -> None:
+    made: Any = architecture("gru", input_size=2, output_size=1, units=3)
+    table: Any = {"name": "adding"}
+    with pytest.raises(TrainingError, match=r"train takes an architecture, got <CyclicGraph.*architecture\(graph,"):
+        train(made.graph, task("adding"), Hyperparameters(num_steps=1))
+    with pytest.raises(TrainingError, match=r"train takes a task, got \{'name': 'adding'\}"):
+        train(made, table, Hyperparameters(num_steps=1))
