@@ -10,7 +10,7 @@ from torch import Tensor
 from rnnlab.engine.cpu_arrays import CpuArrays, Shape
 from rnnlab.engine.cpu_backward import backward
 from rnnlab.engine.cpu_forward import forward
-from rnnlab.engine.flat import FlatNames, arrived_gradients, as_results, flattened
+from rnnlab.engine.flat import FlatNames, arrived_gradients, as_results, flattened, taken
 from rnnlab.engine.nodes import output_names
 from rnnlab.engine.pool import Pool
 from rnnlab.engine.state import State
@@ -61,7 +61,7 @@ class _CpuFunction(torch.autograd.Function):
         outputs = [*arrays.outputs().values(), *arrays.final_state(keep_all=options.keep_all).values()]
         results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
         if options.keeps_arrays:
-            ctx.arrays, ctx.pool, ctx.names = arrays, pool, names
+            ctx.left, ctx.pool, ctx.names = arrays, pool, names
             ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
             ctx.set_materialize_grads(False)
         else:
@@ -71,14 +71,8 @@ class _CpuFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if torch.is_grad_enabled():  # create_graph
-            raise ModelError("the cpu path has no gradients of gradients: make the model with path='reference'")
-        _ = ctx.saved_tensors  # raises if a tensor was changed since, or on a second backward pass
-        if not hasattr(ctx, "arrays"):
-            raise ModelError("the cpu path runs backward once: for retain_graph make the model with path='reference'")
-        arrays: CpuArrays = ctx.arrays
+        arrays: CpuArrays = taken(ctx, "cpu")
         names: FlatNames = ctx.names
-        del ctx.arrays  # gradients take the place of what is in them
         outputs, final = arrays.outputs(), arrays.final_state()
         arrived = [None if gradient is None else _time_first(gradient.numpy()) for gradient in gradients]
         doutputs, dfinal = arrived_gradients(outputs, final, arrived)

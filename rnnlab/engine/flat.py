@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from rnnlab.engine.nodes import Part
 from rnnlab.engine.plan import Plan
 from rnnlab.engine.state import State
+from rnnlab.errors import ModelError
 
 
 class FlatNames(NamedTuple):
@@ -57,3 +59,19 @@ def arrived_gradients(
         {name: gradient for name, gradient in first.items() if gradient is not None},
         {part: gradient for part, gradient in second.items() if gradient is not None},
     )
+
+
+def taken(ctx: Any, path: str) -> Any:
+    """What a forward pass left for the backward pass as `ctx.left`, which uses it up: gradients take its place.
+
+    Raises:
+        ModelError: gradients of gradients are asked for, or a second backward pass.
+    """
+    if torch.is_grad_enabled():  # create_graph
+        raise ModelError(f"the {path} path has no gradients of gradients: make the model with path='reference'")
+    _ = ctx.saved_tensors  # raises if a tensor was changed since
+    if not hasattr(ctx, "left"):
+        raise ModelError(f"the {path} path runs backward once: for retain_graph make the model with path='reference'")
+    left = ctx.left
+    del ctx.left
+    return left

@@ -7,14 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnlab.engine.flat import FlatNames, arrived_gradients, as_results, flattened
+from rnnlab.engine.flat import FlatNames, arrived_gradients, as_results, flattened, taken
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.backward import GpuBackward
 from rnnlab.engine.gpu.cuda_driver import enter_device
 from rnnlab.engine.gpu.launch import forward
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.state import State
-from rnnlab.errors import ModelError
 
 
 def run_gpu(
@@ -52,7 +51,7 @@ class _GpuFunction(torch.autograd.Function):
             *(_copied(value) for value in final),
         )
         if any(ctx.needs_input_grad):
-            ctx.run, ctx.names = run, names
+            ctx.left, ctx.names = run, names
             ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
             ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(result for result in results if not result.dtype.is_floating_point))
@@ -60,14 +59,8 @@ class _GpuFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if torch.is_grad_enabled():  # create_graph
-            raise ModelError("the gpu path has no gradients of gradients: make the model with path='reference'")
-        _ = ctx.saved_tensors  # raises if a tensor was changed since, or on a second backward pass
-        if not hasattr(ctx, "run"):
-            raise ModelError("the gpu path runs backward once: for retain_graph make the model with path='reference'")
-        run: GpuArrays = ctx.run
+        run: GpuArrays = taken(ctx, "gpu")
         names: FlatNames = ctx.names
-        del ctx.run  # its arrays are large, and a second backward pass would find them changed
         outputs, final = run.outputs(), run.final_state()
         arrived = [None if gradient is None else _time_first(gradient) for gradient in gradients]
         first = 4 + len(names.parameters)
