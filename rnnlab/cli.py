@@ -11,29 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rnnlab.architecture.cells import CELLS, Cell
 from rnnlab.architecture.files import find_connections, sized_architecture
 from rnnlab.commands.compare import compare_command, report_command
-from rnnlab.commands.options import (
-    AsJson,
-    AsJsonLines,
-    Device,
-    NameOrFile,
-    Parameters,
-    Precision,
-    ReportEvery,
-    TaskName,
-    Units,
-    count,
-    task_words,
-)
+from rnnlab.commands.listing import list_command
+from rnnlab.commands.options import AsJson, NameOrFile
 from rnnlab.commands.study import study_app
+from rnnlab.commands.train import train_command
 from rnnlab.commands.tune import tune_command
 from rnnlab.errors import RnnlabError
-from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
 from rnnlab.graph.directions import one_direction
-from rnnlab.graph.measures import Measures, measure
-from rnnlab.tasks.registry import TASKS, task, task_from_words
+from rnnlab.graph.measures import measure
+from rnnlab.tasks.registry import task_from_words
 from rnnlab.version import VERSION
 
 if TYPE_CHECKING:
@@ -61,14 +49,6 @@ MOST_PLANNED_STEPS = 1_000_000  # a few seconds
 CommandLineError: Any = typer.BadParameter.__mro__[2]
 
 
-class Listing(StrEnum):
-    """What can be listed."""
-
-    ARCHITECTURES = "architectures"
-    CELLS = "cells"
-    TASKS = "tasks"
-
-
 class Direction(StrEnum):
     """The direction of time."""
 
@@ -85,29 +65,7 @@ def version_option(
         print(f"rnnlab {VERSION}")
 
 
-@app.command("list")
-def list_command(
-    what: Annotated[
-        Listing | None,
-        typer.Argument(help="List only these; tasks then come with their sizes and scores.", show_default="all"),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show every architecture of the catalogue with its measures, every cell and every task.
-
-    An architecture and a cell make a network: `td:lstm`. An architecture alone has tanh cells; a cell alone is one
-    layer.
-    """
-    tables = {
-        Listing.ARCHITECTURES: (_architecture_lines, _architecture_entries),
-        Listing.CELLS: (_cell_lines, _cell_entries),
-        Listing.TASKS: (_task_lines, _task_entries) if what is None else (_task_table, _task_descriptions),
-    }
-    chosen = {kind: tables[kind] for kind in (Listing if what is None else (what,))}
-    if as_json:
-        print(json.dumps({kind.value: entries() for kind, (_, entries) in chosen.items()}, indent=2))
-    else:
-        print("\n\n".join("\n".join(lines()) for lines, _ in chosen.values()))
+app.command("list")(list_command)
 
 
 @app.command("measure")
@@ -210,81 +168,7 @@ def show_command(
     print_example(example, before=summary(chosen))
 
 
-@app.command("train", context_settings=WITH_TASK_ARGUMENTS)
-def train_command(
-    context: typer.Context,
-    architecture: NameOrFile,
-    task_name: TaskName,
-    population: Annotated[
-        int | None, typer.Option(help="Train this many members at once, with consecutive seeds.")
-    ] = None,
-    hyperparameter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--hyperparameter",
-            "-p",
-            metavar="NAME=VALUE",
-            help="Repeatable. Comma-separated values go to successive members.",
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Number of training steps; short for -p num_steps=STEPS.", show_default="10000")
-    ] = None,
-    units: Units = None,
-    parameters: Parameters = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the batches and of the first member's initial values.")] = 0,
-    device: Device = "cpu",
-    precision: Precision = "float32",
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Save checkpoints there, to resume from after an interruption."),
-    ] = None,
-    save_every: Annotated[int, typer.Option(help="Save a checkpoint every this many steps.")] = 1000,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint in that folder.")] = False,
-    report_every: ReportEvery = 100,
-    tensorboard: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write learning curves there for TensorBoard.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the trained model to this .safetensors file.")
-    ] = None,
-    as_json: AsJsonLines = False,
-) -> None:
-    """Train a network, or a population of networks, on a task.
-
-    Arguments of the task are given as options: `rnnlab train lstm --task adding --length 200`. Where one has the name
-    of an option listed here, write --task-NAME. Hyperparameters are those of `rnnlab.Hyperparameters`:
-    `-p learning_rate=0.01,0.001` trains two members that differ in it. Ctrl-C stops after the current step, saves a
-    checkpoint and prints the command that resumes.
-    """
-    from rnnlab.training.console import run_and_show
-    from rnnlab.training.words import members_from_words, network_for, usable_device
-
-    if resume and checkpoint is None:
-        raise RnnlabError("--resume needs --checkpoint FOLDER, the folder to resume from")
-    chosen = task_from_words(task_name, task_words(context.args))
-    settings = [*(hyperparameter or []), *([] if steps is None else [f"num_steps={steps}"])]
-    is_complete = run_and_show(
-        network_for(chosen, architecture, units=units, parameters=count(parameters)),
-        chosen,
-        members_from_words(settings, population=population, seed=seed),
-        name=architecture,
-        output=output,
-        tensorboard=tensorboard,
-        as_json=as_json,
-        command=context.obj,
-        seed=seed,
-        device=usable_device(device),
-        precision=precision,
-        checkpoint=checkpoint,
-        save_every=save_every,
-        report_every=report_every,
-        resume=resume,
-    )
-    if not is_complete:
-        raise typer.Exit(130)
-
-
+app.command("train", context_settings=WITH_TASK_ARGUMENTS)(train_command)
 app.command("tune", context_settings=WITH_TASK_ARGUMENTS)(tune_command)
 app.add_typer(study_app, name="study")
 app.command("compare", context_settings=WITH_TASK_ARGUMENTS)(compare_command)
@@ -435,74 +319,3 @@ def _plan(architecture: str, units: int | None = None, **sizes: int) -> tuple[di
         str(found),
     )
     return {"path": "cpu", "widths": widths, **found.to_json()}, "\n".join(lines)
-
-
-def _columns(measures: Measures) -> str:
-    depth = "none" if measures.feedforward_depth is None else measures.feedforward_depth
-    values = (measures.recurrent_depth, depth, measures.recurrent_skip_coefficient)
-    return f"{measures.graph.period:>6}" + "".join(f"{value!s:>6}" for value in values)
-
-
-def _measured() -> list[tuple[Family, str, Measures]]:
-    return [(family, name, measure(named_graph(name))) for family in CATALOGUE for name in family.examples]
-
-
-def _architecture_lines() -> list[str]:
-    measured = _measured()
-    lines = [f"{'name':<16}{'period':>6}{'d_r':>6}{'d_f':>6}{'s':>6}   what it is (where)"]
-    for family in CATALOGUE:
-        text = f"{family.summary} ({family.citation})"
-        if family.pattern not in family.examples:
-            lines.append(f"{family.pattern:<40}   {text}")
-            text = ""
-        for name, measures in ((name, measures) for owner, name, measures in measured if owner is family):
-            label = name if text else f"  {name}"
-            lines.append(f"{label:<16}{_columns(measures)}   {text}".rstrip())
-    return lines
-
-
-def _architecture_entries() -> list[dict[str, Any]]:
-    return [_list_entry(*row) for row in _measured()]
-
-
-def _list_entry(family: Family, name: str, measures: Measures) -> dict[str, Any]:
-    numbers = {key: value for key, value in measures.to_json().items() if key not in ("witnesses", "slots")}
-    return {"name": name, "family": family.pattern, "summary": family.summary, "citation": family.citation} | numbers
-
-
-def _cell_lines() -> list[str]:
-    lines = [f"{'cell':<16}{'gates':<14}{'state':<10}   what it is (where)"]
-    for cell in CELLS.values():
-        gates = " ".join((*cell.gates, *(f"{gate}…" for gate in cell.edge_gates)))
-        lines.append(f"{cell.name:<16}{gates:<14}{' '.join(cell.state):<10}   {cell.summary}".rstrip())
-    return lines
-
-
-def _cell_entries() -> list[dict[str, Any]]:
-    return [_cell_entry(cell) for cell in CELLS.values()]
-
-
-def _cell_entry(cell: Cell) -> dict[str, Any]:
-    gates = {"gates": list(cell.gates), "edge_gates": list(cell.edge_gates), "state": list(cell.state)}
-    return {"name": cell.name, "summary": cell.summary} | gates
-
-
-def _task_lines() -> list[str]:
-    lines = [f"{entry.name:<40}   {entry.summary} ({entry.citation})" for entry in TASKS.values()]
-    return [f"{'task':<40}   what the network has to do (where)", *lines]
-
-
-def _task_entries() -> list[dict[str, str]]:
-    return [{"name": each.name, "summary": each.summary, "citation": each.citation} for each in TASKS.values()]
-
-
-def _task_table() -> list[str]:
-    from rnnlab.tasks.show import task_table
-
-    return [task_table(task(name) for name in TASKS)]
-
-
-def _task_descriptions() -> list[dict[str, Any]]:
-    from rnnlab.tasks.show import description
-
-    return [entry | description(task(entry["name"])) for entry in _task_entries()]
