@@ -12,6 +12,7 @@ from rnnlab.commands.options import (
     Checkpoints,
     Device,
     Grace,
+    NotTuned,
     Population,
     Precision,
     ReportEvery,
@@ -49,15 +50,7 @@ def compare_command(
     steps: Annotated[
         int | None, typer.Option(help="Training steps per run.", show_default="chosen for the task")
     ] = None,
-    hyperparameter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--hyperparameter",
-            "-p",
-            metavar="NAME=VALUE",
-            help="Fix a hyperparameter instead of tuning it. Repeatable.",
-        ),
-    ] = None,
+    hyperparameter: NotTuned = None,
     space: Annotated[
         str | None,
         typer.Option(metavar="NAME|FILE", help="Search space: collins, zhang, or a file.", show_default="collins"),

@@ -26,6 +26,18 @@ Units = Annotated[
 Parameters = Annotated[
     str | None, typer.Option(metavar="NUMBER", help="Instead of --units: a parameter budget, e.g. 20000 or 20k.")
 ]
+Steps = Annotated[
+    int | None, typer.Option(help="Number of training steps; short for -p num_steps=STEPS.", show_default="10000")
+]
+NotTuned = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hyperparameter",
+        "-p",
+        metavar="NAME=VALUE",
+        help="Fix a hyperparameter instead of tuning it. Repeatable.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="Where to train: cpu, cuda or cuda:NUMBER.")]
 Precision = Annotated[str, typer.Option(help="Precision of products on a GPU: float32, tf32 or bf16.")]
 StorePlace = Annotated[

@@ -12,6 +12,7 @@ from rnnlab.commands.options import (
     Parameters,
     Precision,
     ReportEvery,
+    Steps,
     TaskName,
     Units,
     count,
@@ -37,9 +38,7 @@ def train_command(
             help="Repeatable. Comma-separated values go to successive members.",
         ),
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Number of training steps; short for -p num_steps=STEPS.", show_default="10000")
-    ] = None,
+    steps: Steps = None,
     units: Units = None,
     parameters: Parameters = None,
     seed: Annotated[int, typer.Option(help="Random seed of the batches and of the first member's initial values.")] = 0,

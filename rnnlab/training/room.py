@@ -14,6 +14,7 @@ from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters
 
 REMEDY = "make something smaller: --units or --parameters, -p batch_size=, the length of the sequences, or --population"
+NUM_BYTES = 4  # of a float32 number
 _WORDS = ("DefaultCPUAllocator", "can't allocate memory")
 
 
@@ -34,13 +35,12 @@ def check_room(architecture: Architecture, task: AbstractTask, members: Sequence
     Raises:
         TrainingError: saying how much it would take.
     """
-    first = members[0]
-    needed = training_memory(
-        plan(architecture),
-        population=len(members),
-        batch=first.batch_size or task.batch_size,
-        steps=min(task.num_steps, first.truncation or task.num_steps),
-    ).total
+    first, runs = members[0], plan(architecture)
+    batch, steps = first.batch_size or task.batch_size, min(task.num_steps, first.truncation or task.num_steps)
+    widths = {node.name: node.units for node in architecture.nodes if (node.kind, node.encoding) == ("input", "values")}
+    # what members may share counts once: who is refused has no room at all
+    shared = (len(members) - 1) * batch * steps * sum(widths.values()) * NUM_BYTES
+    needed = training_memory(runs, population=len(members), batch=batch, steps=steps).total - shared
     if needed > (there := machine_memory()):
         raise TrainingError(
             f"a training step takes {show_bytes(needed)}, this machine has {show_bytes(there)} of memory: {REMEDY}"
