@@ -17,6 +17,7 @@ MARKS = {"stated": "", "second-hand": "†", "recollected": "*"}
 """What stands behind a paper's number that its own text does not state."""
 
 NOTHING = "–"
+MORE_DECIMALS = 1  # than the paper prints, where our interval would round to nothing
 ROBUSTNESS = ("best", "repeat_infeasible", "least", "mean", "most", "deviation", "relative_deviation")
 """The columns of Collins et al.'s table App.1 (C73)."""
 
@@ -66,20 +67,24 @@ def paper_value(number: PaperNumber) -> str:
 
 
 def shown_like(found: Measured, decimals: int) -> str:
-    """Our number with as many decimals as the paper's, and half its interval.
+    """Our number with as many decimals as the paper's, and half its interval; a narrow one is shown by more.
 
     >>> from rnnlab.studies.statistics import Interval
     >>> shown_like(Measured(88.123, 10, Interval(87.0, 89.0, 0.95)), 1)
     '88.1 ± 1.0'
+    >>> shown_like(Measured(1.6607, 5, Interval(1.658, 1.662, 0.95)), 2)
+    '1.661 ± 0.002'
     >>> shown_like(Measured(2e-6, 5, Interval(1e-6, 3e-6, 0.95)), 4)
     '< 0.0001'
     """
     if 0 < abs(found.value) < 0.5 * 10**-decimals:
         return f"< {10**-decimals:.{decimals}f}"
-    text = f"{found.value:.{decimals}f}"
     if found.interval is None:
-        return text
-    return f"{text} ± {(found.interval.high - found.interval.low) / 2:.{decimals}f}"
+        return f"{found.value:.{decimals}f}"
+    half = (found.interval.high - found.interval.low) / 2
+    if 0 < half < 0.5 * 10**-decimals:
+        decimals += MORE_DECIMALS
+    return f"{found.value:.{decimals}f} ± {half:.{decimals}f}"
 
 
 _DECIMALS = {"BPC": 2, "%": 1, "NLL": 3, "perplexity": 1}  # a paper's 1.80 is 1.8 in a file
