@@ -113,12 +113,16 @@ class Frame:
         yield text(fitted(self.x_title, self.right), (self.right, self.height - 6), class_="title", anchor="end")
         yield text(fitted(self.y_title, self.width - 4.0), (2.0, self.top - 10), class_="title")
 
-    def reference(self, value: float, label: str) -> Iterator[Markup]:
-        """A horizontal line at a value that has a name, such as chance."""
+    def reference(self, value: float, label: str, beyond: str = "") -> Iterator[Markup]:
+        """A horizontal line at a value that has a name, such as chance; beyond the axis, words at its edge."""
+        _, y = self.at(self.x.low, value)
         if self.y.holds(value):
-            _, y = self.at(self.x.low, value)
             yield line((self.left, y), (self.right, y), class_="reference")
             yield text(label, (self.right, y - 4), class_="note", anchor="end")
+        elif beyond:
+            is_above = value > self.y.high
+            words = f"{beyond} {'↑' if is_above else '↓'}"
+            yield text(words, (self.right, y + 0.9 * FONT if is_above else y - 4), class_="note", anchor="end")
 
 
 def spaced_ticks(axis: Axis, length: float) -> tuple[float, ...]:

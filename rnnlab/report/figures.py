@@ -54,7 +54,7 @@ def draw_curves(bands: Sequence[CurveBand], styles: Styles, score: Score) -> Mar
     values = [value for band in bands for part in (band.low, band.middle, band.high) for value in part]
     frame = Frame(
         x=count_axis(0, max(band.steps[-1] for band in bands)),
-        y=axis([*window(values, better=score.better), *_chance(score)]),
+        y=_axis_near_chance(values, score),
         x_title="training steps",
         y_title=f"{quantity(score)} on validation",
         height=300 + legend.height,
@@ -62,7 +62,7 @@ def draw_curves(bands: Sequence[CurveBand], styles: Styles, score: Score) -> Mar
     )
     parts = [*legend.parts(), *frame.parts()]
     for level in _chance(score):
-        parts += frame.reference(level, "chance")
+        parts += frame.reference(level, "chance", beyond=f"chance: {shown(level)}")
     parts += [_band(frame, band, styles[band.name]) for band in bands]
     for band in bands:
         style = styles[band.name]
@@ -149,7 +149,7 @@ def _score_row(each: Contender, style: Style, shown_axis: Axis, top: float) -> I
 def history_axis(histories: Sequence[History], score: Score) -> Axis:
     """One y axis for the tuning of all architectures, so that they can be compared."""
     values = [value for each in histories for value in each.values if value is not None]
-    return axis([*window(values, better=score.better), *_chance(score)], most_ticks=5)
+    return _axis_near_chance(values, score, most_ticks=5)
 
 
 def draw_history(history: History, y: Axis, style: Style, score: Score) -> str:
@@ -208,6 +208,12 @@ def draw_importances(name: str, found: Sequence[Importance], style: Style) -> st
 def _bold(name: str, width: float) -> str:
     """A name that fits although bold letters are wider."""
     return fitted(name, 0.88 * width)
+
+
+def _axis_near_chance(values: Sequence[float], score: Score, most_ticks: int = 6) -> Axis:
+    """An axis of scores that shows chance too, unless that would leave the scores less than half of it."""
+    kept = window(values, better=score.better)
+    return axis([*kept, *near(_chance(score), kept, most_widths=1.0)], most_ticks=most_ticks)
 
 
 def _chance(score: Score) -> list[float]:

@@ -1,5 +1,7 @@
 """The tables of a report: results, tests of all pairs, best settings, numbers behind the figures."""
 
+import math
+
 from rnnlab.report.curves import CurveBand
 from rnnlab.report.history import History
 from rnnlab.report.numbers import Part
@@ -34,8 +36,8 @@ def _result_row(each: Contender) -> tuple[str, ...]:
         each.name,
         *("-" if value is None else str(value) for value in measures),
         f"{each.num_parameters:,}",
-        shown(found.mean) if found.num else "-",
-        shown_interval(each.interval),
+        shown(found.mean, found.standard_error) if found.num else "-",
+        shown_interval(each.interval, found.standard_error),
         f"{found.num}" if not found.num_infeasible else f"{found.num} of {total}",
         "-" if each.validation is None else shown(each.validation),
         f"{100 * each.infeasible_share:.0f}% of {each.num_trials}",
@@ -146,9 +148,9 @@ def importance_numbers(part: Part) -> Table:
     return Table((f"hyperparameter ({METHOD})", *found), rows)
 
 
-def shown_interval(interval: Interval | None) -> str:
-    """An interval in words."""
-    return "-" if interval is None else f"{shown(interval.low)} to {shown(interval.high)}"
+def shown_interval(interval: Interval | None, error: float = math.nan) -> str:
+    """An interval in words, by as many decimals as what it is of."""
+    return "-" if interval is None else f"{shown(interval.low, error)} to {shown(interval.high, error)}"
 
 
 def signed(value: float) -> str:

@@ -55,6 +55,11 @@ class Summary:
     deviation: float
 
     @property
+    def standard_error(self) -> float:
+        """How far the mean may be off; NaN where there are fewer than two scores."""
+        return self.deviation / math.sqrt(self.num) if self.num else math.nan
+
+    @property
     def infeasible_share(self) -> float:
         """The share of runs without a score; 0 where there are no runs."""
         total = self.num + self.num_infeasible

@@ -11,6 +11,9 @@ from rnnlab.tasks.task import Score
 MOST_NAMES = 6
 """How many names a sentence may list."""
 
+DIGITS, MOST_DIGITS = 3, 5
+"""Of a number in words."""
+
 LEARNED = 0.05  # the share of the way from chance to the best score that counts as having learned anything
 
 
@@ -103,7 +106,7 @@ class _Case:
         return self.tests[frozenset((first, second))].adjusted_p or 0.0
 
     def mean(self, name: str) -> str:
-        return shown(self.summaries[name].mean)
+        return shown(self.summaries[name].mean, self.summaries[name].standard_error)
 
     def average(self, name: str) -> str:
         return f"{self.mean(name)} on average over {self.summaries[name].num} {self.sample}"
@@ -253,14 +256,18 @@ def quantity(score: Score) -> str:
     return name if score.unit in name else f"{name} ({score.unit})"
 
 
-def shown(value: float) -> str:
-    """A number with three digits, as people write it.
+def shown(value: float, error: float = math.nan) -> str:
+    """A number with three digits, as people write it; with more where it is known more exactly than that.
 
     >>> shown(0.0021345), shown(1234.5), shown(2.5e-7)
     ('0.00213', '1230', '2.5e-07')
+    >>> shown(1.66071, error=0.0011), shown(1.66071, error=0.1), shown(1.66071, error=1e-9)
+    ('1.661', '1.66', '1.6607')
     """
-    rounded = float(f"{value:.3g}")
-    return f"{rounded:g}"
+    digits = DIGITS
+    if value and math.isfinite(value) and error > 0:
+        digits += math.floor(math.log10(abs(value))) - math.floor(math.log10(error)) - DIGITS + 1
+    return f"{float(f'{value:.{min(max(digits, DIGITS), MOST_DIGITS)}g}'):g}"
 
 
 def listed(names: Sequence[str], many: str = "") -> str:

@@ -14,7 +14,7 @@ from rnnlab.report.chart import Legend, Style
 from rnnlab.report.figures import draw_curves, draw_history, draw_importances, draw_scores, history_axis
 from rnnlab.report.protocol import repeat_command
 from rnnlab.report.report import Report, make_report, write_report
-from rnnlab.report.results import pair_table
+from rnnlab.report.results import pair_table, result_table
 from rnnlab.report.words import verdicts_in_short
 from rnnlab.studies.finding import find_spec
 from rnnlab.studies.importance import Importance
@@ -339,6 +339,28 @@ def test_chance_far_away_does_not_press_scores_into_a_line(report: Report, chanc
     far = draw_scores(replace(part.comparison, score=replace(part.comparison.score, chance=chance)), styles)
     assert ("chance" in texts(near), 'class="reference"' in near) == (True, True)
     assert (words in texts(far), 'class="reference"' in far) == (True, False)
+
+
+@pytest.mark.parametrize(("chance", "words"), [(1e9, "chance: 1e+09 ↑"), (-1e9, "chance: -1e+09 ↓")])
+def test_chance_far_away_does_not_press_curves_into_a_line(report: Report, chance: float, words: str) -> None:
+    (part,) = report.parts
+    score, styles = part.comparison.score, {each.name: Style(n) for n, each in enumerate(part.comparison.contenders)}
+    far = replace(score, chance=chance)
+    drawings = [draw_curves(part.bands, styles, each) for each in (score, far)]
+    assert [words in texts(drawing) for drawing in drawings] == [False, True]
+    assert ['class="reference"' in drawing for drawing in drawings] == [True, False]
+    shown_axis = history_axis(part.histories, far)
+    assert -1.0 < shown_axis.low <= shown_axis.high < 10.0
+
+
+def test_close_means_are_told_apart() -> None:
+    """A score that is known to five digits is shown so, in the verdict and in the table."""
+    close = with_scores({"sh": [0.019139, 0.019141, 0.019140], "td": [0.019070, 0.019072, 0.019074]})
+    (part,) = make_report(close).parts
+    assert "0.019072 on average" in part.comparison.verdict.sentence
+    assert "the next best (0.01914)" in part.comparison.verdict.sentence
+    table = result_table(part.comparison)
+    assert [row[5] for row in table.rows] == ["0.019072", "0.01914"]
 
 
 def test_better_curves_end_lower_where_lower_is_better(report: Report) -> None:

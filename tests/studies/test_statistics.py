@@ -125,6 +125,7 @@ def test_infeasible_runs_are_left_out_and_counted() -> None:
     assert (found.num, found.num_infeasible, found.infeasible_share) == (3, 2, 0.4)
     assert (found.least, found.mean, found.median, found.most, found.deviation) == (1.0, 2.0, 2.0, 3.0, 1.0)
     assert found.relative_deviation == 0.5
+    assert found.standard_error == pytest.approx(1 / math.sqrt(3))
     other = [5.0, 7.0, 6.5]
     assert welch(with_holes, other) == welch(without, other)
     assert mean_interval(with_holes, generator=generator()) == mean_interval(without, generator=generator())
@@ -137,6 +138,7 @@ def test_summary_of_nothing_has_no_numbers() -> None:
     assert all(map(math.isnan, (found.mean, found.median, found.least, found.most, found.deviation)))
     assert summary([]).infeasible_share == 0.0
     assert math.isnan(summary([1.0]).deviation)
+    assert math.isnan(summary([]).standard_error)
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
