@@ -100,7 +100,8 @@ def _is_of_a_paper(name: str) -> bool:
 
 def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield "Measured are scores as they are, accuracies as shares, diverged runs in percent; of several networks the"
-    yield "least and the largest."
+    yield "least and the largest. Where one size is said to explain scores rather than another, it is the share of the"
+    yield "variance of their logarithms that a power law of each accounts for."
     yield ""
     yield "| element | claim | measured | verdict | minutes | experiment |"
     yield "|---|---|---|---|---|---|"

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rnnlab.report.paper_values import is_higher_better, measured, scores_of, selected
+from rnnlab.report.paper_values import courses_of, is_higher_better, measured, scores_of, selected
 from rnnlab.studies.paper import Claim, Paper
-from rnnlab.studies.statistics import fails_less, tends_lower, welch
+from rnnlab.studies.statistics import Scores, are_equivalent, explained_share, fails_less, tends_lower, welch
 from rnnlab.studies.verdict import shown
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ class Check:
     """One comparison behind a claim.
 
     Args:
-        first: the arm that should be better, or that should lie in a range.
-        second: the arm that should be worse; None for a range.
-        value, other: what was measured of both.
+        first: the arm that should be better, or as good, or that should lie in a range; or what should explain more.
+        second: the arm that should be worse, or as good; None for a range; or what should explain less.
+        value, other: what was measured of both; or the shares of the scores' variance that they explain.
         holds: whether it came out so.
         p: of a test of the two arms' runs, two-sided, not corrected for their number; None where there is no test.
         test: its name; empty where there is none.
@@ -111,13 +111,23 @@ def check_claims(record: "StudyRecord", paper: Paper) -> tuple[CheckedClaim, ...
 def _checks(record: "StudyRecord", claim: Claim) -> Iterator[Check]:
     if claim.where:
         yield from _in_range(record, claim)
-    if not claim.better:
+    if claim.explained_by:
+        yield from _explained(record, claim)
+    for first, second in _pairs_of_arms(record, claim):
+        ours, theirs = measured(first, claim.quantity), measured(second, claim.quantity)
+        if ours is not None and theirs is not None:
+            names, values = (first.arm.name, second.arm.name), (ours.value, theirs.value)
+            yield Check(*names, *values, *(_as_good if claim.near else _better)(first, second, values, claim))
+
+
+def _pairs_of_arms(record: "StudyRecord", claim: Claim) -> Iterator[tuple["ArmRecord", "ArmRecord"]]:
+    if not (claim.better or claim.near):
         return
-    better, worse = selected(record.arms, claim.better), selected(record.arms, claim.worse)
-    for first in better:
-        for second in worse:
-            if all(second is not other for other in better) and _may_be_compared(first, second, claim):
-                yield from _compared(first, second, claim.quantity)
+    own, others = (selected(record.arms, where) for where in (claim.better or claim.near, claim.worse or claim.to))
+    for first in own:
+        for second in others:
+            if all(second is not other for other in own) and _may_be_compared(first, second, claim):
+                yield first, second
 
 
 def _may_be_compared(first: "ArmRecord", second: "ArmRecord", claim: Claim) -> bool:
@@ -126,14 +136,53 @@ def _may_be_compared(first: "ArmRecord", second: "ArmRecord", claim: Claim) -> b
     return all(first.labels.get(key) == second.labels.get(key) for key in same)
 
 
-def _compared(first: "ArmRecord", second: "ArmRecord", quantity: str) -> Iterator[Check]:
-    ours, theirs = measured(first, quantity), measured(second, quantity)
-    if ours is None or theirs is None:
-        return
-    sign = -1.0 if is_higher_better(first, quantity) else 1.0
-    holds = sign * ours.value < sign * theirs.value
-    p, test = _tested(first, second, quantity) or (None, "")
-    yield Check(first.arm.name, second.arm.name, ours.value, theirs.value, holds, p, test)
+Outcome = tuple[bool, float | None, str]
+"""Whether a comparison came out as claimed, and the p and the name of a test."""
+
+
+def _better(first: "ArmRecord", second: "ArmRecord", values: tuple[float, float], claim: Claim) -> Outcome:
+    """Whether the first is better."""
+    sign = -1.0 if is_higher_better(first, claim.quantity) else 1.0
+    p, test = _tested(first, second, claim.quantity) or (None, "")
+    return sign * values[0] < sign * values[1], p, test
+
+
+def _as_good(first: "ArmRecord", second: "ArmRecord", values: tuple[float, float], claim: Claim) -> Outcome:
+    """Whether they differ by less than the margin."""
+    ours, theirs = (_sample(each, claim.quantity) for each in (first, second))
+    p = are_equivalent(ours, theirs, claim.margin)
+    return abs(values[0] - values[1]) < claim.margin, p, "" if p is None else "two one-sided Welch"
+
+
+def _sample(record: "ArmRecord", quantity: str) -> Scores:
+    """What a quantity is the mean of: runs over seeds; nothing where it is none."""
+    match quantity:
+        case "score" | "mean":
+            return scores_of(record, record.repeats)
+        case "course":
+            return courses_of(record, record.repeats)
+        case _:
+            return []
+
+
+def _explained(record: "StudyRecord", claim: Claim) -> Iterator[Check]:
+    """Of the arms of each task what both sizes explain."""
+    groups: dict[tuple[object, ...], list[ArmRecord]] = {}
+    for each in record.arms:
+        groups.setdefault(tuple(each.labels.get(key) for key in ("task", *claim.within)), []).append(each)
+    for arms in groups.values():
+        found = [(each, value.value) for each in arms if (value := measured(each, claim.quantity)) is not None]
+        sizes, scores = (claim.explained_by, claim.rather_than), [value for _, value in found]
+        shares = [explained_share([_size(each, size) for each, _ in found], scores) for size in sizes]
+        if shares[0] is not None and shares[1] is not None:
+            yield Check(*sizes, shares[0], shares[1], shares[0] > shares[1])
+
+
+def _size(record: "ArmRecord", size: str) -> float:
+    network = record.arm.architecture
+    if size == "parameters":
+        return network.num_parameters()
+    return max(node.units for node in network.nodes if node.kind == "hidden")
 
 
 def _tested(first: "ArmRecord", second: "ArmRecord", quantity: str) -> tuple[float | None, str] | None:
@@ -145,8 +194,8 @@ def _tested(first: "ArmRecord", second: "ArmRecord", quantity: str) -> tuple[flo
     over_seeds = bool(first.repeats and second.repeats)
     are_drawn = first.arm.sampler == second.arm.sampler == "random"
     match quantity:
-        case "score" | "mean" if over_seeds:
-            found = welch(scores_of(first, first.repeats), scores_of(second, second.repeats))
+        case "score" | "mean" | "course" if over_seeds:
+            found = welch(_sample(first, quantity), _sample(second, quantity))
             return None if found is None else (found.p, "Welch")
         case "repeat_infeasible" if over_seeds:
             runs = (scores_of(each, each.repeats) for each in (first, second))

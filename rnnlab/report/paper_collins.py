@@ -21,7 +21,7 @@ from rnnlab.report.paper_panels import (
     num_units,
 )
 from rnnlab.report.paper_values import scores_of
-from rnnlab.studies.capacity import Stored, mean_bits_per_parameter, multipliers, stored_bits
+from rnnlab.studies.capacity import Stored, mean_bits_per_parameter, multipliers, of_relu, stored_bits
 from rnnlab.studies.comparison import score_on_test
 from rnnlab.studies.verdict import quantity
 
@@ -75,7 +75,7 @@ def multiplier_matrix(record: "StudyRecord") -> dict[str, dict[str, float]]:
 def relu_panels(record: "StudyRecord") -> list[Panel]:
     """Bits per parameter of one layer: the best of all trials, and of those alone that had a ReLU (C48)."""
     both = by_cell([each for each in main_arms(record) if each.labels["depth"] == 1])
-    only = {name: [_relu_only(each) for each in own] for name, own in both.items() if name != "IRNN"}
+    only = {name: [of_relu(each) for each in own] for name, own in both.items() if name != "IRNN"}
     what = "bits_per_parameter"
     solid = [arm_series(name, own, num_parameters, quantity=what) for name, own in both.items()]
     dashed = [arm_series(name, own, num_parameters, quantity=what, kind="dashed") for name, own in only.items()]
@@ -84,10 +84,6 @@ def relu_panels(record: "StudyRecord") -> list[Panel]:
     title = "1 layer, dashed with ReLU only"
     series = known([*solid, *dashed])
     return [Panel(title=title, x_title=_PARAMETERS, y_title=_PER_PARAMETER, series=series)]
-
-
-def _relu_only(record: "ArmRecord") -> "ArmRecord":
-    return replace(record, trials=tuple(each for each in record.trials if each.hyperparameters.nonlinearity == "relu"))
 
 
 def unrolled_panels(record: "StudyRecord") -> list[Panel]:

@@ -1,5 +1,6 @@
 """Our numbers beside a paper's: which arms are meant, and what of them is looked at."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rnnlab.errors import TuningError
-from rnnlab.studies.capacity import stored_bits
+from rnnlab.studies.capacity import of_relu, stored_bits
 from rnnlab.studies.comparison import score_on_test
 from rnnlab.studies.paper import Paper, PaperNumber, Where
 from rnnlab.studies.statistics import Interval, Summary, mean_interval, summary
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from rnnlab.studies.records import ArmRecord, StudyRecord
     from rnnlab.tuning.trials import Trial
 
-_LOWER_IS_BETTER = {"infeasible", "repeat_infeasible", "deviation", "relative_deviation"}
+_LOWER_IS_BETTER = {"infeasible", "repeat_infeasible", "deviation", "relative_deviation", "labels_per_bit"}
+_HIGHER_IS_BETTER = {"bits_per_parameter", "bits_per_parameter_of_relu"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def measured(record: "ArmRecord", quantity: str, unit: str = "") -> Measured | N
 
 def is_higher_better(record: "ArmRecord", quantity: str) -> bool:
     """Which way is better."""
-    if quantity == "bits_per_parameter":
+    if quantity in _HIGHER_IS_BETTER:
         return True
     return quantity not in _LOWER_IS_BETTER and record.arm.is_maximised
 
@@ -110,6 +112,23 @@ def is_higher_better(record: "ArmRecord", quantity: str) -> bool:
 def scores_of(record: "ArmRecord", runs: Sequence["Trial"]) -> list[float | None]:
     """The scores on test data of runs that have ended; None for one that diverged."""
     return [score_on_test(run, record.arm.score.name) for run in runs if run.has_ended]
+
+
+def courses_of(record: "ArmRecord", runs: Sequence["Trial"]) -> list[float | None]:
+    """For each run that has ended the mean of its score on validation over training; None for one that diverged.
+
+    The mean is over steps, and a run that was stopped early keeps its last score: who learns fast has a better one.
+    """
+    return [_course(record, run) if run.state == "complete" else None for run in runs if run.has_ended]
+
+
+def _course(record: "ArmRecord", run: "Trial") -> float | None:
+    values = run.curve.get("scores", {}).get(record.arm.score.name, ())
+    known = [(step, value) for step, value in zip(run.curve.get("steps", ()), values, strict=True) if value is not None]
+    if not known:
+        return None
+    steps, scores = zip(*known, (max(known[-1][0], record.arm.hyperparameters.num_steps), known[-1][1]), strict=True)
+    return float(np.trapezoid(scores, steps) / (steps[-1] - steps[0])) if steps[-1] > steps[0] else scores[-1]
 
 
 def _score(record: "ArmRecord") -> Measured | None:
@@ -149,13 +168,39 @@ def _bits_per_parameter(record: "ArmRecord") -> Measured | None:
     return None if found is None else Measured(found.bits_per_parameter, 1)
 
 
+def _labels_per_bit(record: "ArmRecord") -> Measured | None:
+    found = stored_bits(record)
+    return None if found is None else Measured(found.labels_per_bit, 1)
+
+
+def _mean_course(record: "ArmRecord") -> Measured | None:
+    courses = courses_of(record, record.repeats)
+    found = summary(courses)
+    return (
+        Measured(found.mean, found.num, mean_interval(courses, generator=np.random.default_rng(0)))
+        if found.num
+        else None
+    )
+
+
+def _off_curve(record: "ArmRecord") -> Measured | None:
+    """Of a task that gives back its inputs (C54)."""
+    found = _score(record)
+    share = record.labels["units"] / getattr(record.arm.task, "num_inputs", math.nan)
+    return None if found is None else Measured(found.value - max(0.0, 1.0 - share), found.num)
+
+
 _MEASURES = {
     "score": _score,
     "best": _best,
     "median": _median,
     "infeasible": _infeasible,
     "repeat_infeasible": _repeat_infeasible,
+    "course": _mean_course,
     "bits_per_parameter": _bits_per_parameter,
+    "bits_per_parameter_of_relu": lambda record: _bits_per_parameter(of_relu(record)),
+    "labels_per_bit": _labels_per_bit,
+    "off_curve": _off_curve,
 }
 
 

@@ -6,7 +6,7 @@ that any of its trials has stored.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rnnlab.errors import TuningError
@@ -36,6 +36,11 @@ class Stored:
         """C43."""
         return self.bits / self.num_parameters
 
+    @property
+    def labels_per_bit(self) -> float:
+        """C42."""
+        return self.num_samples / self.bits
+
 
 def stored_bits(record: "ArmRecord") -> Stored | None:
     """What an arm of a capacity study has stored; None where no trial is complete.
@@ -50,6 +55,13 @@ def stored_bits(record: "ArmRecord") -> Stored | None:
         return None
     num_samples = best.arguments.get("num_samples", getattr(record.arm.task, "num_samples", None))
     return Stored(best.value, num_samples, best.num_parameters)
+
+
+def of_relu(record: "ArmRecord") -> "ArmRecord":
+    """An arm with those trials alone that had a ReLU (C48): of an IRNN all of them."""
+    if record.labels.get("cell") == "irnn":
+        return record
+    return replace(record, trials=tuple(each for each in record.trials if each.hyperparameters.nonlinearity == "relu"))
 
 
 def mean_bits_per_parameter(found: Mapping[str, Sequence[Stored]]) -> dict[str, float]:

@@ -5,13 +5,14 @@ form         which figures the report draws, one of FORMS
 unit         of the paper's numbers, unless a number has its own
 numbers      the paper's values: value, where, requirement; also unit, quantity, row, column, at, certainty, about
 quoted       values of other models beside the paper's own: model, value, column, requirement; certainty, about
-claims       text and requirement; where it can be checked: better and worse, or where with low and high
+claims       text and requirement; where it can be checked: better and worse, or near, to and margin, or where with
+             low and high, or explained_by and rather_than
 deviations   text; scales, where it does not hold for all
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rnnlab.errors import TuningError
@@ -36,7 +37,11 @@ QUANTITIES = {
     "most": "the largest score over seeds",
     "deviation": "the standard deviation over seeds",
     "relative_deviation": "the standard deviation over seeds, divided by the mean",
+    "course": "the mean of the score on validation over the steps of training, a mean over seeds",
     "bits_per_parameter": "the most bits that any trial has stored, over the number of parameters",
+    "bits_per_parameter_of_relu": "the same of the trials whose nonlinearity is ReLU",
+    "labels_per_bit": "how many labels the trial that stored most was given for each of its bits",
+    "off_curve": "the score less 1 - units / inputs, what of its inputs a layer of so few units must lose",
 }
 """What a number of ours can be, by name."""
 
@@ -48,6 +53,9 @@ CERTAINTIES = {
 """How sure a number of a paper is."""
 
 LABELS = ("task", "architecture", "cell", "depth", "parameters", "units", "label")
+SIZES = ("parameters", "units")
+"""What may explain scores: how many numbers a network has, or how many units a layer."""
+
 Where = Mapping[str, tuple[Any, ...]]
 """Which arms: of each label the values that will do."""
 
@@ -103,15 +111,17 @@ class QuotedNumber:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a paper says of an experiment. It can be checked if it has `better`, or `where`.
+    """What a paper says of an experiment, and one of four ways to check it, or none.
 
     Args:
         text: in our words.
         requirement: its number among the papers' elements.
         quantity: what is looked at, one of QUANTITIES.
         better, worse: every arm of the one is better than every arm of the other.
+        near, to, margin: every arm of the one is as good as every arm of the other, but for less than the margin.
         within: labels that both must have in common to be set against each other.
         where, low, high: these arms lie between these values.
+        explained_by, rather_than: of SIZES the one that a power law makes more of the arms' differences with.
     """
 
     text: str
@@ -123,11 +133,16 @@ class Claim:
     where: Where
     low: float | None
     high: float | None
+    near: Where = field(default_factory=dict)
+    to: Where = field(default_factory=dict)
+    margin: float = 0.0
+    explained_by: str = ""
+    rather_than: str = ""
 
     @property
     def can_be_checked(self) -> bool:
         """Whether records can say if it holds."""
-        return bool(self.better or self.where)
+        return bool(self.better or self.near or self.where or self.explained_by)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,22 +246,39 @@ def _quoted(name: str, row: Mapping[str, Any]) -> QuotedNumber:
     )
 
 
+_WAYS = (("better", "worse"), ("near", "to", "margin"), ("where",), ("explained_by", "rather_than"))
+"""The keys by which a claim is checked, in one of these ways."""
+
+
 def _claim(name: str, row: Mapping[str, Any]) -> Claim:
-    check_keys(name, row, ("text", "requirement", "quantity", "better", "worse", "within", "where", "low", "high"))
-    if ("better" in row) != ("worse" in row) or ("where" in row) != ("low" in row or "high" in row):
-        raise TuningError(f"{name} is checked by better and worse, or by where with low or high; got a part of them")
-    if "better" in row and "where" in row:
-        raise TuningError(f"{name} is checked by better and worse, or by where with low or high; got both")
+    ways = [way for way in _WAYS if any(key in row for key in way)]
+    check_keys(name, row, ("text", "requirement", "quantity", "within", "low", "high", *sum(_WAYS, ())))
+    missing = [key for way in ways for key in way if key not in row]
+    if missing or len(ways) > 1 or ("where" in row) != ("low" in row or "high" in row):
+        given = ", ".join(key for key in (*sum(_WAYS, ()), "low", "high") if key in row)
+        raise TuningError(
+            f"{name} is checked by better and worse, by near, to and margin, by where with low or high, or by "
+            f"explained_by and rather_than; got {given}"
+        )
+
+    def arms(key: str) -> Where:
+        return _where(f"{name}.{key}", row[key]) if key in row else {}
+
     return Claim(
         text=_text(name, row, "text"),
         requirement=_requirement(name, row),
         quantity=chosen(f"{name}.quantity", row.get("quantity", "score"), QUANTITIES),
-        better=_where(f"{name}.better", row["better"]) if "better" in row else {},
-        worse=_where(f"{name}.worse", row["worse"]) if "worse" in row else {},
+        better=arms("better"),
+        worse=arms("worse"),
+        near=arms("near"),
+        to=arms("to"),
+        margin=_value(name, row, "margin") if "margin" in row else 0.0,
         within=tuple(_label(f"{name}.within", each) for each in texts(f"{name}.within", row.get("within", ()))),
-        where=_where(f"{name}.where", row["where"]) if "where" in row else {},
+        where=arms("where"),
         low=_value(name, row, "low") if "low" in row else None,
         high=_value(name, row, "high") if "high" in row else None,
+        explained_by=chosen(f"{name}.explained_by", row["explained_by"], SIZES) if "explained_by" in row else "",
+        rather_than=chosen(f"{name}.rather_than", row["rather_than"], SIZES) if "rather_than" in row else "",
     )
 
 

@@ -137,6 +137,41 @@ def welch(first: Scores, second: Scores) -> Welch | None:
     return Welch(t, freedom, float(2 * stdtr(freedom, -abs(t))))
 
 
+def are_equivalent(first: Scores, second: Scores, margin: float) -> float | None:
+    """p of the two one-sided tests of Welch: how likely means that differ by the margin or more come out so close.
+
+    Returns:
+        None where a sample has fewer than two scores.
+
+    >>> are_equivalent([1.0, 1.1, 0.9, 1.0], [1.0, 1.1, 1.0, 1.0], 0.5) < 0.001
+    True
+    >>> are_equivalent([1.0, 1.1, 0.9, 1.0], [1.0, 1.1, 1.0, 1.0], 0.05) > 0.1
+    True
+    """
+    from scipy.special import stdtr
+
+    above, below = (welch([ours + moved for ours in feasible(first)], second) for moved in (margin, -margin))
+    if above is None or below is None:
+        return None
+    return float(max(stdtr(above.degrees_of_freedom, -above.t), stdtr(below.degrees_of_freedom, below.t)))
+
+
+def explained_share(sizes: Sequence[float], scores: Sequence[float]) -> float | None:
+    """How much of the variance of scores' logarithms a power law of the sizes explains, from 0 to 1.
+
+    Returns:
+        None where there is nothing to explain, or nothing to explain it with: fewer than three scores, all equal, or
+        all of one size; or where scores are not above 0, and have no logarithm.
+
+    >>> explained_share([1, 10, 100], [8.0, 4.0, 2.0]), explained_share([1, 1, 2], [8.0, 2.0, 4.0])
+    (1.0, 0.0)
+    """
+    if len(scores) < 3 or min(scores) <= 0 or len(set(sizes)) < 2 or len(set(scores)) < 2:
+        return None
+    found = np.corrcoef(np.log(sizes), np.log(scores))[0, 1] ** 2
+    return float(round(found, 12))
+
+
 def _squared_errors(*samples: np.ndarray) -> list[float]:
     """The squares of the standard errors of means; of equal values, whose variance may be rounded, exactly 0."""
     return [float(np.var(each, ddof=1)) / len(each) if np.ptp(each) else 0.0 for each in samples]

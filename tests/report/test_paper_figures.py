@@ -3,10 +3,9 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,7 +14,6 @@ from scipy import stats
 
 from rnnlab import TuningError
 from rnnlab.report.figures import Figure, figure_html
-from rnnlab.report.paper_claims import check_claims
 from rnnlab.report.paper_collins import (
     boxes,
     capacity_panels,
@@ -38,34 +36,11 @@ from rnnlab.report.paper_values import beside
 from rnnlab.report.report import make_report
 from rnnlab.report.style import style_sheet
 from rnnlab.studies.expansion import expand
-from rnnlab.studies.paper import Paper, read_paper
 from rnnlab.studies.records import ArmRecord, StudyRecord, load_record
-from rnnlab.studies.specification import StudySpec, load_spec
 from tests.report.browser import look, needs_chromium
-from tests.report.made_records import demo_record, record, unfinished
-from tests.report.small_papers import FOLDER, NAMES, put_small_data, smoke
-
-Result = Callable[[str, int], float | None]
-
-
-def spec(name: str, scale: str, **changes: Any) -> StudySpec:
-    return StudySpec.from_json(load_spec(FOLDER / f"{name}.toml", scale=scale).to_json() | changes)
-
-
-def made(name: str, scale: str, tuned: Result, rerun: Result | None = None, **changes: Any) -> StudyRecord:
-    """A record with values that are functions of arm and number."""
-    again = rerun or tuned
-    return record(
-        spec(name, scale, **changes),
-        lambda arm, number, _: tuned(arm, number),
-        lambda arm, number, _: again(arm, number),
-    )
-
-
-def table(found: StudyRecord) -> Paper:
-    paper = read_paper(found.spec)
-    assert paper is not None
-    return paper
+from tests.report.made_papers import MNIST, accuracy, made, spec, table
+from tests.report.made_records import demo_record, unfinished
+from tests.report.small_papers import NAMES, put_small_data, smoke
 
 
 def series(panel: Panel, name: str, kind: str = "line") -> Series:
@@ -224,10 +199,6 @@ def test_boxes_are_quartiles_and_whiskers() -> None:
     assert box.outliers == (100.0,)
 
 
-def most_irnns_diverge(arm: str, number: int) -> float | None:
-    return None if "irnn" in arm and number else 1.0
-
-
 def test_infeasible_shares_stand_beside_table1() -> None:
     found = made(
         "collins-random", "smoke", lambda arm, number: None if "irnn" in arm and number else 1.0, depths=[1, 8]
@@ -273,13 +244,6 @@ def test_robustness_has_the_columns_of_the_papers_table() -> None:
 
 
 # ---------------------------------------------------------------- Zhang et al., Pascanu et al., Mongia
-
-
-MNIST = [{"task": "mnist", "architectures": ["sh:tanh", "skip-5:tanh", "skip-21:tanh"], "units": 8}]
-
-
-def accuracy(arm: str, number: int) -> float:
-    return 0.5 + 0.01 * number if "sh:" in arm else 0.75
 
 
 def test_accuracy_is_shown_against_the_skip_coefficient() -> None:
@@ -420,104 +384,6 @@ def test_a_number_of_several_arms_is_refused() -> None:
     twice = replace(found, arms=(*found.arms, found.arms[0]))
     with pytest.raises(TuningError, match=re.escape("the paper's number 1.54 (Z62) is of several arms")):
         paper_section(twice)
-
-
-# ---------------------------------------------------------------- claims
-
-
-def claims(found: StudyRecord, *rows: dict[str, Any]) -> list[str]:
-    document = dict(found.spec.to_json()) if found.spec else {}
-    document["paper"] = document["paper"] | {"claims": [{"text": "x", "requirement": "Z77"} | row for row in rows]}
-    spec = StudySpec.from_json(document)
-    return [each.outcome for each in check_claims(replace(found, spec=spec), table(replace(found, spec=spec)))]
-
-
-def test_claims_are_counted_and_tested() -> None:
-    levels = {"sh": 0.3, "st": 0.2, "bu": 0.2, "td": 0.1}
-    found = made("zhang-table1", "laptop", lambda arm, number: levels[arm.partition(":")[0]] + 0.001 * number)
-    td, sh, st = ({"architecture": f"{name}:tanh"} for name in ("td", "sh", "st"))
-    rest = {"architecture": ["sh:tanh", "st:tanh", "bu:tanh"]}
-    assert claims(
-        found,
-        {"better": td, "worse": rest},
-        {"better": sh, "worse": td},
-        {"better": {"architecture": ["bu:tanh", "td:tanh"]}, "worse": st},
-        {"better": td, "worse": {"architecture": "grid-2-1:tanh"}},
-        {"where": rest, "high": 0.25},
-        {"where": td, "low": 0.05, "high": 0.2},
-        {"where": td, "low": 0.2},
-        {},
-    ) == [
-        "holds in 3 of 3 comparisons; 3 of them significant (Welch, p < 0.05)",
-        "does not hold",
-        "holds in 1 of 2 comparisons; 1 of them significant (Welch, p < 0.05)",  # bu and st are equal
-        "not tested at this scale",
-        "holds in 2 of 3 networks",
-        "holds",
-        "does not hold",
-        "for readers to judge",
-    ]
-
-
-def test_higher_scores_are_better_where_they_are() -> None:
-    found = made("zhang-table2", "gpu", accuracy, arms=MNIST, seeds=3)
-    sh, skip = {"architecture": "sh:tanh"}, {"architecture": "skip-5:tanh"}
-    assert claims(found, {"better": skip, "worse": sh}, {"better": sh, "worse": skip}) == [
-        "holds, significantly (Welch, p < 0.05)",
-        "does not hold",
-    ]
-
-
-def test_claims_compare_only_within_what_they_say() -> None:
-    found = made("collins-parentheses", "smoke", lambda arm, number: 0.1 if "intersection" in arm else 1.0)
-    plus, gru = {"cell": "intersection"}, {"cell": "gru"}
-    assert claims(found, {"better": plus, "worse": gru, "quantity": "best"}) == ["holds in 2 of 2 comparisons"]
-    assert claims(found, {"better": plus, "worse": gru, "quantity": "best", "within": ["depth"]}) == ["holds"]
-
-
-def test_medians_are_of_all_trials() -> None:
-    values = {"gru": [1.0, 1.0, 10.0], "irnn": [2.0, 2.0, 2.0]}
-    found = made("collins-random", "smoke", lambda arm, number: values.get(arm.split()[0], [3.0] * 3)[number], trials=3)
-    gru, irnn = {"cell": "gru", "depth": 1}, {"cell": "irnn", "depth": 1}
-    assert claims(found, {"better": gru, "worse": irnn, "quantity": "median"}) == ["holds, but not significantly"]
-    assert claims(found, {"where": gru, "quantity": "median", "low": 1.0, "high": 1.0}) == ["holds"]
-
-
-def test_fewer_divergences_are_better() -> None:
-    found = made("collins-random", "smoke", most_irnns_diverge)
-    gru, irnn = {"cell": "gru", "depth": 1}, {"cell": "irnn", "depth": 1}
-    assert claims(found, {"better": gru, "worse": irnn, "quantity": "infeasible"}) == ["holds, but not significantly"]
-
-
-def test_claims_about_random_draws_are_tested() -> None:
-    """But none about trials that a sampler chose (C71, C72)."""
-
-    def value(arm: str, number: int) -> float | None:
-        is_gru = arm.startswith("gru")
-        return None if number % 10 < (1 if is_gru else 8) else number + (0.0 if is_gru else 25.0)
-
-    rows = [
-        {"better": {"cell": "gru", "depth": 1}, "worse": {"cell": "irnn", "depth": 1}, "quantity": quantity}
-        for quantity in ("median", "infeasible", "best")
-    ]
-    assert claims(made("collins-random", "smoke", value, trials=50), *rows) == [
-        "holds, significantly (Mann-Whitney, p < 0.05)",
-        "holds, significantly (Fisher, p < 0.05)",
-        "holds",
-    ]
-    drawn = made("collins-random", "smoke", value, trials=50)
-    points = [trial.point for trial in drawn.arms[0].trials]
-    alike = tuple(
-        replace(each, trials=tuple(replace(trial, point=points[trial.number]) for trial in each.trials))
-        for each in drawn.arms
-    )
-    assert claims(replace(drawn, arms=alike), *rows) == [  # as cells have that draw from one space
-        "holds, significantly (Wilcoxon, p < 0.05)",
-        "holds, significantly (McNemar, p < 0.05)",
-        "holds",
-    ]
-    chosen = [row | {"better": {"cell": "gru"}, "worse": {"cell": "intersection"}, "within": ["depth"]} for row in rows]
-    assert claims(made("collins-parentheses", "smoke", value, trials=50), *chosen) == ["holds"] * 3
 
 
 # ---------------------------------------------------------------- small runs of all experiments

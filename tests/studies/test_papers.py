@@ -98,7 +98,7 @@ def test_the_papers_table_fits_the_arms_of_its_study(name: str) -> None:
         for scale in SCALES:
             assert sum(is_meant(each.labels, number.where) for each in arms(name, scale)) <= 1, (scale, number)
     for claim in found.claims:
-        for where in (claim.better, claim.worse, claim.where):
+        for where in (claim.better, claim.worse, claim.near, claim.to, claim.where):
             assert not where or any(is_meant(each, where) for each in labels), claim
             for key, values in where.items():  # no value that no arm has
                 assert all(any(each.get(key, "") == value for each in labels) for value in values), (claim, key)
@@ -457,8 +457,17 @@ def test_table_survives_json() -> None:
             {"numbers": [{"value": 1, "where": {"cell": "a"}, "requirement": "Z1", "about": 1}]},
             "about is true or false",
         ),
-        ({"claims": [{"text": "x", "requirement": "Z1", "better": {"cell": "a"}}]}, "got a part of them"),
-        ({"claims": [{"text": "x", "requirement": "Z1", "where": {"cell": "a"}}]}, "got a part of them"),
+        ({"claims": [{"text": "x", "requirement": "Z1", "better": {"cell": "a"}}]}, "rather_than; got better"),
+        ({"claims": [{"text": "x", "requirement": "Z1", "where": {"cell": "a"}}]}, "rather_than; got where"),
+        ({"claims": [{"text": "x", "requirement": "Z1", "low": 1.0}]}, "rather_than; got low"),
+        (
+            {"claims": [{"text": "x", "requirement": "Z1", "near": {"cell": "a"}, "to": {"cell": "b"}}]},
+            "rather_than; got near, to",
+        ),
+        (
+            {"claims": [{"text": "x", "requirement": "Z1", "explained_by": "sizes", "rather_than": "units"}]},
+            "paper.claims[0].explained_by is parameters or",
+        ),
         ({"deviations": [{"txt": "x"}]}, "paper.deviations[0] has no key 'txt'; did you mean 'text'?"),
         ({"deviations": ["x"]}, "paper.deviations[0] is a table"),
         ({"quoted": [{"model": "x", "value": 1, "requirement": "Z1"}]}, "paper.quoted[0].column is a text"),

@@ -5,14 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
 from rnnlab import RnnlabError
 from rnnlab.report.protocol import GLOSSARY
 from rnnlab.studies.statistics import (
+    are_equivalent,
     difference_interval,
+    explained_share,
     fails_less,
     holm,
     mean_interval,
@@ -130,6 +132,26 @@ def test_infeasible_runs_are_left_out_and_counted() -> None:
     assert welch(with_holes, other) == welch(without, other)
     assert mean_interval(with_holes, generator=generator()) == mean_interval(without, generator=generator())
     assert difference_interval(with_holes, other) == difference_interval(without, other)
+
+
+@given(scores, scores, st.floats(0.01, 100.0))
+def test_equivalence_is_two_one_sided_tests_of_scipy(first: list[float], second: list[float], margin: float) -> None:
+    assume(np.std(first) > 1e-9 * max(1.0, np.max(np.abs(first))))
+    assume(np.std(second) > 1e-9 * max(1.0, np.max(np.abs(second))))
+    above = stats.ttest_ind(np.add(first, margin), second, equal_var=False, alternative="greater").pvalue
+    below = stats.ttest_ind(np.subtract(first, margin), second, equal_var=False, alternative="less").pvalue
+    assert are_equivalent(first, second, margin) == pytest.approx(max(above, below), rel=1e-6, abs=1e-12)
+    assert are_equivalent(first, [1.0], margin) is None
+
+
+@given(st.lists(st.floats(1.0, 1e6), min_size=3, max_size=9, unique=True), st.floats(-2.0, 2.0))
+def test_a_power_law_explains_all_of_itself(sizes: list[float], power: float) -> None:
+    assume(abs(power) > 0.01 and max(sizes) / min(sizes) > 1.01)
+    assert explained_share(sizes, [size**power for size in sizes]) == pytest.approx(1.0)
+    assert explained_share(sizes, [0.5] * len(sizes)) is None
+    assert explained_share(sizes[:2], [1.0, 2.0]) is None
+    assert explained_share([3.0, 3.0, 3.0], [1.0, 2.0, 3.0]) is None
+    assert explained_share(sizes, [0.0, *range(1, len(sizes))]) is None
 
 
 def test_summary_of_nothing_has_no_numbers() -> None:
