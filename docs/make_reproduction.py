@@ -27,13 +27,16 @@ MOST_DRAWN = 6  # comparisons of a study whose drawings are all in its report; w
 
 INTRODUCTION = """# What came of the papers' results
 
-The papers' experiments ([papers-experiments.md](papers-experiments.md)) at scale `gpu`, on one H200, in pieces. The
-tables are computed from the records in [results/records](../results/records) by `docs/make_reproduction.py`; the
-remarks under each experiment are ours. A mean over seeds has half its interval beside it, a bootstrap of 95 %: with as
-few as five seeds it is too narrow (of normal scores it would hold the true mean about 84 times in 100). What a claim
-says, and how it is checked, stands in the specification; comparisons are tested where several seeds were trained
-(Welch's test) or settings drawn at random (ranks and shares; of pairs where both have the same settings), each for
-itself: the verdicts in the reports, which name a winner among many, correct for their number and are stricter.
+These are the papers' experiments ([papers-experiments.md](papers-experiments.md)) at scale `gpu`, run in pieces on one
+H200. The tables are computed from the records in [results/records](../results/records) by `docs/make_reproduction.py`;
+the remarks under each experiment are ours. The number after ± is half of the 95 % bootstrap interval of a mean over
+seeds; with as few as five seeds that interval is too narrow (for normal scores it holds the true mean about 84 times in
+100).
+
+What each claim says, and how it is checked, stands in the experiment's specification. Comparisons are tested where
+several seeds were trained (Welch's test) or settings were drawn at random (tests of ranks and shares, paired where both
+sides have the same settings). Each is tested by itself. The verdicts in the reports, which look for a winner among
+many, correct for the number of comparisons, so they are stricter.
 
 **Recollected** numbers of the papers, marked \\*, were written down from memory and could not be checked against the
 paper: do not cite them as the paper's. Those marked † come from notes that quote the paper's table. All others stand in
@@ -99,9 +102,9 @@ def _is_of_a_paper(name: str) -> bool:
 
 
 def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
-    yield "Measured are scores as they are, accuracies as shares, diverged runs in percent; of several networks the"
-    yield "least and the largest. Where one size is said to explain scores rather than another, it is the share of the"
-    yield "variance of their logarithms that a power law of each accounts for."
+    yield "The column *measured* has scores in their own unit, accuracies as shares and diverged runs in percent; where"
+    yield "several networks are meant, the smallest and the largest value. Where one size is said to explain scores rather"
+    yield "than another, it has the share of the variance of their logarithms that a power law of each accounts for."
     yield ""
     yield "| element | claim | measured | verdict | minutes | experiment |"
     yield "|---|---|---|---|---|---|"

@@ -146,10 +146,10 @@ def show_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a task: its sizes and scores, and one sequence as the network sees it.
+    """Show a task: sizes, scores, and one of its sequences.
 
-    Arguments of the task follow its name: `rnnlab show adding --length 20`. Comma-separated values go to successive
-    members of a population: `rnnlab show capacity --num-samples 100,200`.
+    The sequence is shown as the network sees it. Arguments of the task follow its name: `rnnlab show adding --length
+    20`. Comma-separated values go to successive members of a population: `rnnlab show capacity --num-samples 100,200`.
     """
     if name.startswith("-"):
         raise RnnlabError(f"name the task before its arguments: rnnlab show TASK {name} ...")
@@ -177,7 +177,7 @@ app.command("report")(report_command)
 
 @data_app.callback(invoke_without_command=True)
 def data_group(context: typer.Context) -> None:
-    """Manage the files of data sets, which rnnlab reads but does not ship."""
+    """Manage the files of data sets, which rnnlab does not ship."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -186,7 +186,7 @@ def data_group(context: typer.Context) -> None:
 def data_add_command(
     folder: Annotated[Path, typer.Argument(help="A folder with files of data sets.")], as_json: AsJson = False
 ) -> None:
-    """Verify a folder of data files, remember it, and show what it holds."""
+    """Verify a folder of data files, and remember it."""
     from rnnlab.tasks.data import add_folder
 
     found = add_folder(folder)
@@ -196,7 +196,10 @@ def data_add_command(
 
 @data_app.command("list")
 def data_list_command(as_json: AsJson = False) -> None:
-    """Show which data sets are present and verified or missing, where they are published and under which terms."""
+    """Show which data sets are present, and where to get others.
+
+    Those that are present have been verified. Of every set it says where it is published and under which terms.
+    """
     from rnnlab.tasks.data import list_data
 
     found = list_data()
@@ -255,10 +258,11 @@ def bench_train_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Race the training of populations against training one by one with torch.nn and torch.optim.
+    """Race training of populations against one by one.
 
-    A model-step is one training step of one network: a new batch, forward, backward, clipping, Adam. Both sides start
-    from the same initial values, and the losses of their first steps must agree before they are timed.
+    One by one means with torch.nn and torch.optim. A model-step is one training step of one network: a new batch,
+    forward, backward, clipping, Adam. Both sides start from the same initial values, and the losses of their first
+    steps must agree before they are timed.
     """
     from rnnlab.bench.training import bench_train
 
@@ -279,9 +283,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RnnlabError as error:
         message = str(error)
     except OSError as error:
-        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        message = _file_trouble(error)
     print(f"rnnlab: {message}", file=sys.stderr)
     return 2
+
+
+def _file_trouble(error: OSError) -> str:
+    """Which file could not be used, and why."""
+    if not error.filename:
+        return str(error)
+    folder = Path(error.filename).parent
+    is_lost = isinstance(error, FileNotFoundError) and not folder.is_dir()
+    return f"{error.filename}: {f'there is no folder {folder}' if is_lost else error.strerror}"
 
 
 def _bench(run: "Callable[..., Benchmark]", output: Path | None, as_json: bool) -> None:

@@ -115,12 +115,21 @@ def test_no_command_shows_the_commands(capsys) -> None:
     assert all(command in shown for command in ("list", "measure", "draw", "bench"))
 
 
+@pytest.mark.parametrize("group", [(), ("study",), ("data",), ("bench",)])
+def test_no_command_is_described_by_half_a_sentence(capsys, group: tuple[str, ...]) -> None:
+    shown = run(capsys, *group, "--help")
+    commands = shown.partition("Commands:")[2]
+    assert commands.count("\n  ") > 1
+    assert "..." not in commands
+
+
 BROKEN = '{"nodes": [{"name": "h", "kind": "hidden"}], "edges": [{"source": "h", "target": "h", "delay": 0}]}'
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["draw", "td", "-o", "nowhere/td.svg"], "nowhere/td.svg: there is no folder nowhere"),
         (["measure", "tdd"], "no architecture is named 'tdd'; did you mean 'td'?"),
         (["measure", "lsmt"], "no architecture is named 'lsmt'; did you mean 'lstm'?"),
         (["measure", "td:lsmt"], "no cell is named 'lsmt'; known: "),

@@ -163,6 +163,12 @@ class Cell:
                 new_state={part: as_expression(value) for part, value in new_state.items()},
                 reset=None if self.reset is None else as_expression(self.reset(gates, carried)),
             )
+        except AttributeError as error:
+            if not isinstance(error.obj, SimpleNamespace):
+                raise
+            kind = "gate" if error.obj is gates else "carried state"
+            known = ", ".join(vars(error.obj)) or "none"
+            raise ArchitectureError(f"cell {self.name!r}: there is no {kind} {error.name!r}; known: {known}") from error
         except ArchitectureError as error:
             raise ArchitectureError(f"cell {self.name!r}: {error}") from error
 

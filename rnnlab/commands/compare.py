@@ -75,8 +75,9 @@ def compare_command(
     grace: Grace = 60.0,
     as_json: AsJsonLines = False,
 ) -> None:
-    """Compare architectures fairly: equal parameters, equal tuning, several seeds, a statistical test, a report.
+    """Compare architectures fairly, and write a report.
 
+    Fairly means equal numbers of parameters, equal tuning, several seeds and a statistical test.
     Arguments of the task are given as options: `rnnlab compare sh td lstm --task adding --length 50 --parameters 2k`.
     Where one has the name of an option listed here, write --task-NAME. Ctrl-C stops after the current step; the same
     command resumes.
@@ -127,7 +128,10 @@ def report_command(
     store: StorePlace = "rnnlab.db",
     brief: Annotated[bool, typer.Option("--brief", help="Leave out the drawings of the single comparisons.")] = False,
 ) -> None:
-    """Write the report of a study: verdict, figures, tables, protocol, and the command that repeats it."""
+    """Write the report of a study: verdict, figures and tables.
+
+    The protocol, and the command that repeats the study, are in it too.
+    """
     from rnnlab.report.report import write_report
 
     print(write_report(name, output, store=store, brief=brief))

@@ -28,7 +28,7 @@ def list_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show every architecture of the catalogue with its measures, every cell and every task.
+    """List architectures with their measures, cells and tasks.
 
     An architecture and a cell make a network: `td:lstm`. An architecture alone has tanh cells; a cell alone is one
     layer.

@@ -33,7 +33,10 @@ CpusPerWorker = Annotated[int, typer.Option(help="With --ray and without GPUs: c
 
 @study_app.callback(invoke_without_command=True)
 def study_group(context: typer.Context) -> None:
-    """Run studies: architectures, sizes and tasks from a specification, all tuned equally, every trial recorded."""
+    """Run studies of many architectures, sizes and tasks.
+
+    A study is described by a specification. All its architectures are tuned equally, and every trial is recorded.
+    """
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -95,7 +98,10 @@ def resume_command(
     grace: Grace = 60.0,
     as_json: AsJsonLines = False,
 ) -> None:
-    """Resume a study from the store or from a record file; either holds its specification."""
+    """Resume a study from the store or from a record file.
+
+    Either holds its specification.
+    """
     from rnnlab.studies.run import resume_study
 
     options = {"device": device, "population": population, "checkpoints": checkpoints, "save_every": save_every}
@@ -106,7 +112,7 @@ def resume_command(
 
 @study_app.command("status")
 def status_command(name: StudyName, store: StorePlace = "rnnlab.db", as_json: AsJson = False) -> None:
-    """Show the state of a study: progress, best so far, infeasible trials, workers, time left."""
+    """Show a study's progress, best scores, workers and time left."""
     from rnnlab.studies.status import study_status
 
     status = study_status(name, store)
@@ -115,7 +121,7 @@ def status_command(name: StudyName, store: StorePlace = "rnnlab.db", as_json: As
 
 @study_app.command("list")
 def list_command(store: StorePlace = "rnnlab.db", as_json: AsJson = False) -> None:
-    """List the studies in the store and the specifications that ship with rnnlab."""
+    """List the studies in the store, and rnnlab's specifications."""
     from rnnlab.studies.listing import list_all
 
     found = list_all(store)
@@ -137,7 +143,7 @@ def table_command(
         ),
     ] = None,
 ) -> None:
-    """Write all trials of a study as a table, one row per trial."""
+    """Write a study as a table, one row per trial."""
     from rnnlab.studies.table import load_study, table_format, table_text, write_table
 
     wanted = table_format(kind, output)
@@ -157,7 +163,10 @@ def record_command(
     store: StorePlace = "rnnlab.db",
     points: Annotated[int, typer.Option(help="Maximum number of points per learning curve.")] = 200,
 ) -> None:
-    """Write all results of a study to one file, enough for tables and reports without the store."""
+    """Write all results of a study to one file.
+
+    Tables and reports can be made from it without the store.
+    """
     from rnnlab.studies.records import load_record
 
     record = load_record(name, store)

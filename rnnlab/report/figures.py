@@ -165,6 +165,11 @@ def draw_history(history: History, y: Axis, style: Style, score: Score) -> str:
         width=SMALL_WIDTH,
     )
     parts = list(frame.parts())
+    if history.is_empty:
+        middle = ((frame.left + frame.right) / 2, (frame.top + frame.bottom) / 2)
+        parts.append(text(all_diverged(count), middle, class_="note", anchor="middle"))
+    for level in _chance(score):
+        parts += frame.reference(level, "chance")
     for number, value in enumerate(history.values, start=1):
         if value is not None:
             label = f"trial {number}: {value:.6g}"
@@ -178,9 +183,18 @@ def draw_history(history: History, y: Axis, style: Style, score: Score) -> str:
         points = [frame.at(number, value) for number, value in enumerate(values, start=1) if value is not None]
         parts += [polyline(points, class_=f"{kind} {style.ink}")] if points else []
     best = next((value for value in reversed(history.best) if value is not None), None)
-    found = "no trial has a score" if best is None else f"best {shown(best)}"
+    found = "none has a score" if best is None else f"best {shown(best)}"
     words = f"{count} trials of {history.name}, {found}, {history.num_infeasible} diverged."
     return document(SMALL_WIDTH, frame.height, f"Tuning of {history.name}", words, parts)
+
+
+def all_diverged(count: int) -> str:
+    """What to say in place of a drawing.
+
+    >>> all_diverged(1), all_diverged(3)
+    ('the only trial diverged', 'all 3 trials diverged')
+    """
+    return "the only trial diverged" if count == 1 else f"all {count} trials diverged"
 
 
 _BAR_ROW, _MOST_BARS = 22.0, 8

@@ -30,6 +30,11 @@ class History:
         """How many trials diverged."""
         return sum(value is None for value in self.values)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no trial has a score."""
+        return self.num_infeasible == len(self.values)
+
 
 def tuning_history(name: str, trials: Sequence["Trial"], *, is_maximised: bool) -> History:
     """The course of an arm's trials that have ended, by number."""

@@ -7,6 +7,7 @@ from rnnlab.report.numbers import Part
 from rnnlab.report.paper_page import paper_markdown
 from rnnlab.report.protocol import GLOSSARY, protocol, repeat_command, settings, spaces
 from rnnlab.report.results import (
+    NO_SETTING,
     curve_numbers,
     history_numbers,
     importance_numbers,
@@ -63,7 +64,7 @@ def _part(part: Part, heading: str) -> Iterator[str]:
     yield "\n".join(
         f"- **{record.arm.name}**, {architecture_words(record)}: {measures_words(record)}" for record in part.records
     )
-    if comparison.tests:
+    if any(each.welch for each in comparison.tests):
         yield f"{heading} Are the differences real?"
         yield pair_table(comparison).to_markdown()
     yield f"{heading} Scores of all runs"
@@ -75,7 +76,8 @@ def _part(part: Part, heading: str) -> Iterator[str]:
     yield history_numbers(part.histories).to_markdown()
     if any(part.importances.values()):
         yield importance_numbers(part).to_markdown()
-    yield setting_table(part).to_markdown()
+    settings_found = setting_table(part)
+    yield settings_found.to_markdown() if settings_found.rows else NO_SETTING
     yield f"{heading} Protocol"
     yield "\n".join(f"- **{word}**: {text}" for word, text in protocol(part))
     for names, text in spaces(part).items():

@@ -9,6 +9,7 @@ from rnnlab.graph.drawing import draw
 from rnnlab.report.chart import Style
 from rnnlab.report.figures import (
     Figure,
+    all_diverged,
     draw_curves,
     draw_history,
     draw_importances,
@@ -20,6 +21,7 @@ from rnnlab.report.numbers import Part
 from rnnlab.report.paper_page import paper_html
 from rnnlab.report.protocol import GLOSSARY, protocol, repeat_command, settings, spaces
 from rnnlab.report.results import (
+    NO_SETTING,
     curve_numbers,
     history_numbers,
     importance_numbers,
@@ -30,6 +32,7 @@ from rnnlab.report.results import (
     setting_table,
 )
 from rnnlab.report.style import style_sheet
+from rnnlab.report.tables import Table
 from rnnlab.report.words import (
     architecture_words,
     curve_caption,
@@ -87,7 +90,7 @@ def _part(part: Part, heading: str, is_brief: bool) -> Iterator[str]:
         yield f'<div class="figures wide">{"".join(figure_html(each) for each in _run_figures(part, styles))}</div>'
         yield f"<{heading}>The architectures</{heading}>"
         yield f'<div class="gallery">{"".join(_picture(each, styles[each.arm.name]) for each in part.records)}</div>'
-    if part.comparison.tests:
+    if any(each.welch for each in part.comparison.tests):
         yield f"<{heading}>Are the differences real?</{heading}>"
         yield f'<p class="quiet">{escape(_PAIRS)}</p>'
         yield pair_table(part.comparison).to_html("cards words")
@@ -95,7 +98,8 @@ def _part(part: Part, heading: str, is_brief: bool) -> Iterator[str]:
     if not is_brief:
         yield "".join(figure_html(each, "wide") for each in _tuning_figures(part, styles))
     yield "<h3>The best setting of each architecture</h3>"
-    yield setting_table(part).to_html()
+    settings_found = setting_table(part)
+    yield settings_found.to_html() if settings_found.rows else f'<p class="quiet">{NO_SETTING}</p>'
     yield f"<{heading}>Protocol</{heading}>"
     yield _definitions(protocol(part))
     yield "".join(
@@ -105,8 +109,8 @@ def _part(part: Part, heading: str, is_brief: bool) -> Iterator[str]:
 
 
 _PAIRS = (
-    "Each pair of architectures: the difference of their means, the interval in which it lies and Welch's test, both "
-    "of the pair alone, and p corrected for the number of pairs. A difference counts if the corrected p is below 0.05."
+    "For each pair of architectures: the difference of their means; its 95% interval and Welch's test, both for this "
+    "pair alone; and p corrected for the number of pairs. A difference counts if the corrected p is below 0.05."
 )
 
 
@@ -126,7 +130,7 @@ def _verdicts(parts: Sequence[Part]) -> str:
     is_open = " open" if len(parts) <= _MOST_OPEN else ""
     return (
         f'<section class="verdict"><p class="sentence">{escape(verdicts_in_short(parts))}</p>'
-        f"<details{is_open}><summary>One by one</summary><ul>{lines}</ul></details></section>"
+        f"<details{is_open}><summary>Each comparison</summary><ul>{lines}</ul></details></section>"
     )
 
 
@@ -145,7 +149,10 @@ def _run_figures(part: Part, styles: dict[str, Style]) -> Iterator[Figure]:
 
 def _tuning_figures(part: Part, styles: dict[str, Style]) -> Iterator[Figure]:
     score, histories = part.comparison.score, [each for each in part.histories if each.values]
-    if histories:
+    if histories and all(each.is_empty for each in histories):
+        count = sum(len(each.values) for each in histories)
+        yield Figure("The course of tuning", f"Not shown: {all_diverged(count)}.", (), Table((), ()))
+    elif histories:
         y = history_axis(histories, score)
         drawings = tuple(draw_history(each, y, styles[each.name], score) for each in histories)
         yield Figure("The course of tuning", history_caption(part), drawings, history_numbers(tuple(histories)))

@@ -43,11 +43,13 @@ class CheckedClaim:
 
     Args:
         claim: the paper's.
-        checks: all comparisons that the study allows at its scale; none where it lacks the arms.
+        checks: all comparisons that the study allows at its scale; none where it lacks the arms, or their scores.
+        is_lost: whether it has the arms, and all runs of one side diverged.
     """
 
     claim: Claim
     checks: tuple[Check, ...]
+    is_lost: bool = False
 
     @property
     def measured(self) -> str:
@@ -81,7 +83,7 @@ class CheckedClaim:
         if not self.claim.can_be_checked:
             return "for readers to judge"
         if not self.checks:
-            return "not tested at this scale"
+            return "cannot be tested: the runs diverged" if self.is_lost else "not tested at this scale"
         held = [check for check in self.checks if check.holds]
         count = len(self.checks)
         unit = "networks" if self.claim.where else "comparisons"
@@ -105,7 +107,20 @@ def _span(values: Sequence[float]) -> str:
 
 def check_claims(record: "StudyRecord", paper: Paper) -> tuple[CheckedClaim, ...]:
     """Every claim of a paper with what the records say of it."""
-    return tuple(CheckedClaim(claim, tuple(_checks(record, claim))) for claim in paper.claims)
+    return tuple(CheckedClaim(claim, tuple(_checks(record, claim)), _is_lost(record, claim)) for claim in paper.claims)
+
+
+def _is_lost(record: "StudyRecord", claim: Claim) -> bool:
+    """Whether all runs of the arms on one side of a claim diverged."""
+    wheres = (claim.better, claim.worse, claim.near, claim.to, claim.where)
+    sides = [selected(record.arms, where) for where in wheres if where]
+    return all(sides) and any(all(_has_diverged(each) for each in side) for side in sides)
+
+
+def _has_diverged(record: "ArmRecord") -> bool:
+    """Whether an arm has runs that ended, over seeds if there are any, and all of them diverged."""
+    ended = [each for each in record.repeats or record.trials if each.has_ended]
+    return bool(ended) and all(each.state == "infeasible" for each in ended)
 
 
 def _checks(record: "StudyRecord", claim: Claim) -> Iterator[Check]:

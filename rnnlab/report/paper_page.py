@@ -1,6 +1,6 @@
 """The section of a paper's experiment as HTML and Markdown."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,8 @@ def paper_html(record: "StudyRecord", figure_html: Callable[[Figure, str], str])
     if section.claims:
         yield "<h3>What the paper says, and what came of it here</h3>"
         yield f"<ul>{''.join(f'<li>{_claim(each)}</li>' for each in section.claims)}</ul>"
+        if _are_tested(section.claims):
+            yield f'<p class="quiet">{escape(_ALONE)}</p>'
     yield "<h3>How this differs from the paper</h3>"
     yield f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in section.deviations)}</ul>"
 
@@ -47,6 +49,16 @@ def _narrow(figure: Figure) -> Figure:
     if len(figure.drawings) != 1:
         return figure
     return replace(figure, drawings=(f'<div style="max-width: 520px">{figure.drawings[0]}</div>',))
+
+
+_ALONE = (
+    "Each of these comparisons is tested by itself. The verdicts in this report, which look for a winner among several "
+    "networks, correct p for the number of pairs, so they are stricter."
+)
+
+
+def _are_tested(claims: Sequence[CheckedClaim]) -> bool:
+    return any(check.p is not None for each in claims for check in each.checks)
 
 
 def _claim(each: CheckedClaim) -> str:
@@ -71,6 +83,8 @@ def paper_markdown(record: "StudyRecord") -> Iterator[str]:
         yield "\n".join(
             f"- {each.claim.text} ({each.claim.requirement}): **{each.outcome}**" for each in section.claims
         )
+        if _are_tested(section.claims):
+            yield _ALONE
     yield "### How this differs from the paper"
     yield "\n".join(f"- {each}" for each in section.deviations)
 

@@ -76,7 +76,7 @@ def _steps(part: Part) -> Iterator[tuple[str, str]]:
         f"shown where an architecture has {FEWEST} complete trials or more.",
     )
     yield "Machine", _machine(records)
-    yield "Seed of it all", f"{arm.seed}; precision {arm.precision}."
+    yield "Seed and precision", f"seed {arm.seed}; precision {arm.precision}."
 
 
 def _finalists(records: Sequence["ArmRecord"]) -> str:

@@ -50,6 +50,7 @@ figure h3, figcaption { overflow-wrap: anywhere; }
 table { border-collapse: collapse; font-size: 0.94rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { text-align: right; padding: 7px 10px; border-bottom: 1px solid var(--rule); white-space: nowrap; }
 th:first-child, td:last-child.words, .words td:last-child, .words th:last-child { text-align: left; }
+.words tbody th, .words td:last-child { white-space: normal; min-width: 10em; }
 thead th { color: var(--quiet); font-weight: 600; vertical-align: bottom; white-space: normal; }
 tbody th { font-weight: 600; }
 tr.emphasised { background: var(--soft); }

@@ -105,9 +105,12 @@ def score_caption(part: Part) -> str:
     runs = "seed" if part.comparison.sample == "seeds" else "trial"
     return (
         f"Every mark is one {runs}, scored on test data it was not trained on. The upright line is the mean, the bar "
-        "under the marks its 95% interval. Whether differences are more than chance, the tests below say. "
+        f"under the marks its 95% interval.{_TESTS if any(each.welch for each in part.comparison.tests) else ''} "
         "Marks at the edge lie beyond it."
     )
+
+
+_TESTS = " The tests below tell whether the differences are more than chance."
 
 
 def curve_caption(part: Part) -> str:
@@ -128,8 +131,8 @@ def history_caption(part: Part) -> str:
     easy = ", and the architecture is easy to train" if not total else ""
     return (
         "Every mark is one trial, one hyperparameter setting trained to its end, with its score on validation data. "
-        "The solid line is the best so far, the dashed line the median so far: where they lie close together at a good "
-        f"score, {works}{easy}.{diverged} Marks at the edge lie beyond it."
+        "The solid line is the best so far, the dashed line the median so far. Where the two lie close together at a "
+        f"good score, {works}{easy}.{diverged} Marks at the edge lie beyond it."
     )
 
 
@@ -138,7 +141,7 @@ def importance_caption(part: Part) -> str:
     missing = [name for name, found in part.importances.items() if found is None]
     left_out = f" {listed(missing)}: too few trials." if missing else ""
     return (
-        f"Shares of importance after {METHOD}: large where the best tenth of the trials has other values than the rest."
+        f"Shares of importance by {METHOD}: large where the best tenth of the trials has other values than the rest."
         f"{left_out}"
     )
 

@@ -134,7 +134,7 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
     tests = pairwise_tests(drawn)
     if sample == "trials" and any(record.repeated is not None for record in records):
         verdict = Verdict(None, (), "No verdict yet: the best settings are still to be trained over seeds.", ())
-    elif are_drawn or len(contenders) == 1:
+    elif are_drawn or len(contenders) == 1 or all(_all_diverged(each) for each in contenders):
         verdict = judge(score, own, {each.name: each.summary for each in contenders}, tests, LEVEL, sample)
     else:
         verdict = without_seeds(score, {each.name: each.validation for each in contenders})
@@ -148,6 +148,10 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
         level=LEVEL,
         verdict=verdict,
     )
+
+
+def _all_diverged(contender: Contender) -> bool:
+    return contender.summary.num_infeasible > 0 and not contender.summary.num
 
 
 def comparisons(record: "StudyRecord") -> tuple[Comparison, ...]:

@@ -233,7 +233,7 @@ def read_document(path: Path) -> Any:
         raise TuningError(f"cannot be read: {error.strerror}") from error
     except ValueError as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
-        raise TuningError(f"is no {kind}: {error}") from error
+        raise TuningError(f"is not valid {kind}: {error}") from error
 
 
 def default_scale(values: Mapping[str, Any]) -> str | None:

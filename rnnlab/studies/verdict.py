@@ -82,7 +82,10 @@ def without_seeds(score: Score, best: Mapping[str, float | None]) -> Verdict:
     sign = -1 if score.better == "higher" else 1
     known = {name: value for name, value in best.items() if value is not None}
     ranked = sorted(known, key=lambda name: sign * known[name])
-    sentence = "No verdict without runs over seeds: the trials of tuning were chosen, not drawn, and cannot be tested."
+    sentence = (
+        "No verdict without runs over seeds: the trials of tuning were chosen by a sampler, not drawn at random, "
+        "so no test applies to them."
+    )
     shares = ", ".join(f"{name} {shown(known[name])}" for name in ranked)
     details = (f"Best trials, {quantity(score)} on validation: {shares}; {score.better} is better.",) if ranked else ()
     return Verdict(None, (), sentence, details)
@@ -190,10 +193,13 @@ class _Case:
         low, high = min(totals), max(totals)
         unit = self.sample.removesuffix("s") if low == high == 1 else self.sample
         found = [f"Every architecture has {low if low == high else f'{low} to {high}'} {unit}."]
+        lost = [name for name, each in self.summaries.items() if each.num_infeasible and not each.num]
+        if len(lost) > 1:
+            found.append(f"All runs of {listed(lost)} diverged; they cannot be judged.")
         for name, each in self.summaries.items():
             if high and not each.num + each.num_infeasible:
                 found.append(f"{name} has none, and cannot be judged.")
-            if each.num_infeasible:
+            if each.num_infeasible and not (name in lost and len(lost) > 1):
                 runs = "run of" if each.num_infeasible == 1 else "runs of"
                 end = "cannot be judged" if each.num < 2 else "is judged by the others"
                 found.append(f"{each.num_infeasible} {runs} {name} diverged; it {end}.")

@@ -50,6 +50,8 @@ def run_and_show(
     """
     if output is not None:
         check_writable(output, TrainingError)
+        if output.suffix != ".safetensors":
+            raise TrainingError(f"a model is written to a .safetensors file, got {output.name!r}")
     how_to_resume = _how_to_resume(command, options.get("checkpoint"))
     try:
         with _listener(name, as_json=as_json, tensorboard=tensorboard) as report, Interruption() as interruption:

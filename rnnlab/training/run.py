@@ -90,8 +90,8 @@ class Run:
         return f"<Run: {size} of {self.architecture} on {self.task['name']}{left}>"
 
     def __str__(self) -> str:
-        lines = [f"{self.architecture} on {self.task['name']}, {self.watched} on validation and test"]
-        lines += [f"{number:4}  {_line(member, self.watched)}" for number, member in enumerate(self.members)]
+        lines = [f"{self.architecture} on {self.task['name']}, scored by {self.watched}", _HEADINGS]
+        lines += [f"{number:6}  {_line(member, self.watched)}" for number, member in enumerate(self.members)]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -108,6 +108,9 @@ class Run:
     def save(self, path: str | Path) -> None:
         """Write everything but the model's numbers to a JSON file."""
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n")
+
+
+_HEADINGS = f"member  {'validation':>12}  {'test':>12}  outcome; hyperparameters"
 
 
 def _line(member: Member, watched: str) -> str:

@@ -204,6 +204,14 @@ def test_gates_may_be_named_by_numbers_that_no_edge_takes() -> None:
             {"reset": lambda gates, carried: carried.h, "reset_gates": ("c",), "other_gates": ("c",)},
             r"cell 'bad': reset_gates names \['c'\], which see no carry edge",
         ),
+        (
+            {"update": lambda gates, carried: {"h": gates.c * gates.forget}},
+            "cell 'bad': there is no gate 'forget'; known: c",
+        ),
+        (
+            {"update": lambda gates, carried: {"h": gates.c + carried.c}},
+            "cell 'bad': there is no carried state 'c'; known: h",
+        ),
         ({"ports": ("y",)}, r"cell 'bad': ports names \['y'\], its state is \['h'\]"),
         ({"state": ("h", "c")}, r"cell 'bad': update returns \['h'\], its state is \['h', 'c'\]"),
         ({"nonlinearity": "sin"}, "cell 'bad': nonlinearity is one of tanh, relu"),

@@ -201,8 +201,45 @@ def test_study_where_everything_diverged_has_a_report() -> None:
     page = make_report(record).to_html()
     assert "No verdict" in page
     assert Outline(page).open == []
+    untested = make_report(record)
+    assert "Are the differences real?" not in page + untested.to_markdown()
     nothing = replace(record, arms=tuple(replace(each, trials=(), finalists=()) for each in record.arms))
     assert "No verdict" in make_report(nothing).to_html()
+
+
+def diverging(*names: str) -> Report:
+    """A report of sh and td on three trials each, of which those of some names all diverged; of no seeds."""
+
+    def value(name: str, number: int, _: object) -> float | None:
+        return None if name in names else 0.1 + 0.01 * number
+
+    return make_report(record(spec(architectures=["sh", "td"], trials=3, seeds=2), value, value))
+
+
+def test_trials_that_all_diverged_are_told_instead_of_drawn() -> None:
+    page, text = diverging("sh", "td").to_html(), diverging("sh", "td").to_markdown()
+    assert "Not shown: all 6 trials diverged." in page
+    assert 'class="chart"' not in page
+    for words in (page, text):
+        assert "None: nothing was tuned, or no trial has a score." in words
+        assert "No verdict: no architecture has two runs that did not diverge." in words
+        assert "All runs of sh and td diverged; they cannot be judged." in words
+
+
+def test_panel_of_an_architecture_that_always_diverged_says_so() -> None:
+    page = diverging("sh").to_html()
+    assert page.count("all 3 trials diverged") == 1
+    assert "None: nothing was tuned" not in page
+    panel = page.partition("Tuning of sh")[2].partition("</svg>")[0]
+    assert "all 3 trials diverged" in panel
+    assert "3 trials of sh, none has a score, 3 diverged." in page
+
+
+def test_course_of_tuning_shows_chance(report: Report) -> None:
+    (part,) = report.parts
+    score = part.comparison.score
+    drawing = draw_history(part.histories[0], history_axis(part.histories, score), Style(0), score)
+    assert ">chance<" in drawing
 
 
 def test_architecture_alone_and_several_comparisons_have_reports() -> None:

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from rnnlab.report.figures import figure_html
 from rnnlab.report.paper_claims import check_claims
+from rnnlab.report.paper_page import paper_html, paper_markdown
 from rnnlab.report.paper_values import courses_of
 from rnnlab.studies.records import StudyRecord
 from rnnlab.studies.specification import StudySpec
@@ -105,6 +107,22 @@ def test_claims_about_random_draws_are_tested() -> None:
     ]
     chosen = [row | {"better": {"cell": "gru"}, "worse": {"cell": "intersection"}, "within": ["depth"]} for row in rows]
     assert claims(made("collins-parentheses", "smoke", value, trials=50), *chosen) == ["holds"] * 3
+
+
+def test_claims_whose_runs_diverged_are_told_from_those_without_arms() -> None:
+    row = {"better": {"cell": "gru", "depth": 1}, "worse": {"cell": "irnn", "depth": 1}, "quantity": "median"}
+    missing = row | {"worse": {"cell": "irnn", "depth": 9}}
+    lost = made("collins-random", "smoke", lambda arm, _: None if "irnn" in arm else 1.0, trials=3)
+    assert claims(lost, row, missing) == ["cannot be tested: the runs diverged", "not tested at this scale"]
+
+
+def test_reader_is_told_that_claims_are_tested_one_by_one() -> None:
+    told = "Each of these comparisons is tested by itself."
+    tested = made("zhang-section45", "gpu", lambda arm, number: 0.01 * (len(arm) + number), seeds=3)
+    assert told in "".join(paper_html(tested, figure_html))
+    assert told in "".join(paper_markdown(tested))
+    untested = made("collins-capacity", "smoke", lambda arm, number: 100.0 + number, trials=2)
+    assert told not in "".join(paper_html(untested, figure_html))
 
 
 @pytest.mark.parametrize(

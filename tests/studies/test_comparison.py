@@ -257,7 +257,10 @@ def test_architectures_whose_runs_diverged_are_not_judged() -> None:
     assert alone.winner is None
     nobody = verdict({"sh": [None] * 10, "td": [None] * 10})
     assert nobody.sentence == "No verdict: no architecture has two runs that did not diverge."
-    assert nobody.details[0] == "Every architecture has 10 seeds."
+    assert nobody.details == (
+        "Every architecture has 10 seeds.",
+        "All runs of sh and td diverged; they cannot be judged.",
+    )
     single = verdict({"sh": [0.1], "td": [0.2]}, sample="trials")
     assert single.sentence == "No verdict: no architecture has two runs, and one alone tells nothing."
     assert single.details == ("Every architecture has 1 trial.",)

@@ -136,7 +136,7 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match=r"nothing.toml: cannot be read: No such file"):
         load_spec(tmp_path / "nothing.toml")
     (tmp_path / "a.toml").write_text("name = ")
-    with pytest.raises(TuningError, match=r"a.toml: is no TOML: "):
+    with pytest.raises(TuningError, match=r"a.toml: is not valid TOML: "):
         load_spec(tmp_path / "a.toml")
     (tmp_path / "a.json").write_text("[1]")
     with pytest.raises(TuningError, match=r"a.json: the specification is a table"):
@@ -148,6 +148,8 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_specification_that_comes_with_rnnlab_is_found_by_name(tmp_path: Path) -> None:
     assert find_spec("example", scale="smoke").name == "example"
+    names = list(shipped_specs())
+    assert names.index("zhang-table2") < names.index("zhang-table2-edges")
     with pytest.raises(TuningError, match="no specification is named 'exmaple'; did you mean 'example'"):
         find_spec("exmaple")
     for name, path in shipped_specs().items():

@@ -63,9 +63,11 @@ def test_people_see_a_table_on_standard_output_and_progress_beside_it(capsys, tm
     assert main(["train", "td:lstm", *SMALL, *EVERY, "--population", "3", "-o", str(path)]) == 0
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
-    assert lines[0] == "td:lstm on adding, mse on validation and test"
-    assert [line.split()[0] for line in lines[1:4]] == ["0", "1", "2"]
-    assert lines[4] == f"wrote {path}"
+    assert lines[0] == "td:lstm on adding, scored by mse"
+    assert lines[1].split()[:4] == ["member", "validation", "test", "outcome;"]
+    assert [line.split()[0] for line in lines[2:5]] == ["0", "1", "2"]
+    assert len({line.index("  finished") for line in lines[2:5]} | {lines[1].index("  outcome")}) == 1
+    assert lines[5] == f"wrote {path}"
     told = captured.err.splitlines()
     assert told[0].startswith("td:lstm on adding(num_evaluation=40, length=6): 3 members of 506 parameters; cpu")
     assert told[-1].startswith("finished at step 12 after")
@@ -141,6 +143,7 @@ def bad(capsys, *arguments: str) -> str:
         (["lstm", *SMALL, "--save-every", "0"], "save_every must be an integer of at least 1, got 0"),
         (["lstm", *SMALL, "-o", "none/model.safetensors"], "there is no folder none"),
         (["lstm", *SMALL, "-o", "."], "cannot write .: Is a directory"),
+        (["lstm", *SMALL, "-o", "model.pt"], "a model is written to a .safetensors file, got 'model.pt'"),
         (["lstm", *SMALL, "--seed", "one"], "--seed"),
         (["lstm", *SMALL, "--seed", "-1"], "seed must be an integer of at least 0, got -1"),
         (["none.json", *SMALL[:-4]], "cannot read none.json: No such file or directory"),
