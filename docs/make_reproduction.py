@@ -103,8 +103,8 @@ def _is_of_a_paper(name: str) -> bool:
 
 def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield "The column *measured* has scores in their own unit, accuracies as shares and diverged runs in percent; where"
-    yield "several networks are meant, the smallest and the largest value. Where one size is said to explain scores rather"
-    yield "than another, it has the share of the variance of their logarithms that a power law of each accounts for."
+    yield "several networks are meant, the smallest and the largest value. Where one size is said to explain scores"
+    yield "rather than another, it has the shares of their logarithms' variance that power laws of both account for."
     yield ""
     yield "| element | claim | measured | verdict | minutes | experiment |"
     yield "|---|---|---|---|---|---|"
