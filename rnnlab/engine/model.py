@@ -219,6 +219,11 @@ class Model(nn.Module):
         steps = set(((first_step + lengths) % self.architecture.period).tolist())
         return steps.pop() if len(steps) == 1 else None
 
+    def extra_repr(self) -> str:
+        """What `print(model)` says beside its parameters."""
+        members = "" if self.population is None else f", population={self.population}"
+        return f"{self.architecture}{members}"
+
     def explain(self, *, batch: int = 32, steps: int = 100) -> str:
         """Which path runs and why, the plan, parameters, and slots and memory of a training step.
 

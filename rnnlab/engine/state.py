@@ -23,6 +23,10 @@ class State:
         # one order for all: an exported program and its file know the values by their place
         object.__setattr__(self, "values", dict(sorted(self.values.items())))
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {part} {list(value.shape)}" for (name, part), value in self.values.items())
+        return f"<State: {shapes or 'nothing'}>"
+
     def at(self, name: str, part: str, time: int) -> Tensor:
         """The value `-time` steps before the present, [P, B, N]."""
         return self.values[name, part][:, :, time]

@@ -431,3 +431,13 @@ def test_explain_names_the_reason_for_the_reference() -> None:
 def test_explain_of_an_impossible_path_raises() -> None:
     with pytest.raises(ModelError, match="bfloat16"):
         make(path="cpu").bfloat16().explain()
+
+
+def test_model_and_state_show_what_they_are_without_their_numbers() -> None:
+    model = Model(architecture("st:lstm", input_size=3, output_size=2, units=4), seed=0, population=5)
+    _, state = model(torch.zeros(5, 6, 7, 3))
+    assert repr(state) == "<State: h1 c [5, 6, 1, 4], h1 h [5, 6, 1, 4], h2 c [5, 6, 1, 4], h2 h [5, 6, 1, 4]>"
+    first, second, *_ = repr(model).splitlines()
+    assert first == "Model("
+    assert second.strip().startswith("<Architecture: <CyclicGraph: 4 nodes,")
+    assert second.endswith(", population=5")
