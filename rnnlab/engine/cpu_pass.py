@@ -5,6 +5,7 @@ It is written once for its arrays. From run to run only the parameters may lie e
 
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,7 @@ class Pass:
         self.scratch_width = 0
         self._records: list[int] = []
         self._operations: list[tuple[int, int, int, int, bool]] = []
+        self._sizes: list[int] = []  # multiplications of each operation for a row
         self._starts: list[int] = [0]
         self._packings: list[_Packing] = []
         self._elsewhere: list[tuple[int, str, int]] = []  # place among the records, parameter, bytes from its start
@@ -85,6 +87,7 @@ class Pass:
             records += (depth, scratch_width(depth))
             copied += scratch_width(depth)
         self._operations.append((MULTIPLY, start, width, len(factors), adds))
+        self._sizes.append(width * sum(matrix.shape[1] for _, _, matrix in factors))
         self._records += records
         self.scratch_width = max(self.scratch_width, copied)
 
@@ -112,7 +115,13 @@ class Pass:
             np.array(self._starts, np.int64),
             self.scratch_width,
             self.arrays.T if is_ahead else 1,
+            self._multiplications(moments),
         )
+
+    def _multiplications(self, moments: Array) -> int:
+        """Of all moments, for a row."""
+        lists = [sum(self._sizes[start:stop]) for start, stop in pairwise(self._starts)]
+        return int(np.array(lists, np.int64)[moments[:, 0]] @ moments[:, 2]) if len(moments) else 0
 
     def perform(self) -> None:
         """Do it all, with the parameters that the arrays have now."""
@@ -132,6 +141,7 @@ class Pass:
 
     def _add(self, what: int, operands: tuple[Operand, ...], width: int, adds: bool) -> None:
         self._operations.append((what, len(self._records), width, 0, adds))
+        self._sizes.append(0)
         for operand in operands:
             self._records += self._record(operand, len(self._records))
 

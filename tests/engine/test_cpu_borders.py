@@ -14,6 +14,7 @@ from torch import nn
 from rnnlab import Architecture, EdgeSpec, Model, ModelError, NodeSpec, State, architecture
 from rnnlab.engine import pool as pools
 from rnnlab.engine.model import _pool
+from rnnlab.engine.native import runtime
 from rnnlab.engine.native.products import MOST_SOURCES
 from tests.engine.comparison import compare
 from tests.engine.models import make, random
@@ -21,6 +22,8 @@ from tests.engine.models import make, random
 TEAM = """
 import torch
 from rnnlab import Model, architecture
+from rnnlab.engine.native import runtime
+runtime.LEAST_OF_A_THREAD = 1
 torch.set_num_threads(4)
 network = architecture("td:lstm", input_size=3, output_size=2, units=5)
 x = torch.randn(20, 6, 3)
@@ -37,6 +40,25 @@ for one, other in zip(*found):
 @pytest.mark.parametrize("limit", [{"OMP_THREAD_LIMIT": "1"}, {"OMP_DYNAMIC": "true"}, {}], ids=str)
 def test_team_may_be_smaller_than_asked_for(limit: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-c", TEAM], env=os.environ | limit, check=True)
+
+
+@pytest.mark.parametrize(
+    ("units", "population", "of_walks", "of_gradients"),
+    # of a walk 10 steps of 16 sequences multiply (3 + units) * units forward, and units * units back; of gradients
+    # the same numbers of rows as both
+    [(8, 1, (1, 1), 1), (64, 1, (1, 1), 1), (192, 1, (3, 2), 3), (64, 64, (4, 4), 4)],
+)
+def test_small_networks_stay_on_one_thread(
+    monkeypatch: pytest.MonkeyPatch, units: int, population: int, of_walks: tuple[int, int], of_gradients: int
+) -> None:
+    """A team waits for the last of its threads: it must be worth it."""
+    teams: list[int] = []
+    monkeypatch.setattr(runtime, "_together", lambda function, worker, run, threads: teams.append(threads))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(runtime, "LEAST_OF_A_THREAD", 2_000_000)
+    model = Model(architecture("sh:tanh", input_size=3, output_size=2, units=units), population=population, seed=0)
+    model(torch.ones(population, 16, 10, 3))[0].sum().backward()
+    assert teams == [*of_walks, of_gradients]
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch looks at it itself

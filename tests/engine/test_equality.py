@@ -108,6 +108,7 @@ def test_several_threads_and_parts_of_a_batch_agree(
 ) -> None:
     """Members and rows of the batch shared out: to four threads, two rows at a time."""
     monkeypatch.setattr(runtime, "MOST_ROWS", 2)
+    monkeypatch.setattr(runtime, "LEAST_OF_A_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     compare(architecture(name, **SIZES, units=3), num_steps=5, population=population, batch_size=batch_size)
 

@@ -19,7 +19,7 @@ _PADDED = 256  # from so many columns on, rows are copied apart: powers of two w
 _SPREAD = 16  # numbers of a line of the cache, and of the gap between copied rows
 _BLOCK = 256  # rows that a gradient takes at once: what they multiplied stays near for all panels
 JOB = 10  # integers of a gradient, see `_write_gradients`
-DEPTH = 5  # which of them says how many columns the left matrix has
+ROWS, DEPTH, WIDTH = 4, 5, 6  # which of them say how many rows both matrices have, and columns the left and the right
 
 
 class Products(NamedTuple):

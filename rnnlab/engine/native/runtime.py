@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from rnnlab.engine.native.code import Kind
 from rnnlab.engine.native.openmp import openmp
-from rnnlab.engine.native.products import DEPTH, gradient_scratch_size
+from rnnlab.engine.native.products import DEPTH, ROWS, WIDTH, gradient_scratch_size
 from rnnlab.engine.native.target import Library, Target, compiled
 from rnnlab.engine.native.walk import BLOCK, write_loop
 
 MOST_ROWS = 128  # of a batch that run together: more would only leave the cache
+# multiplications that are worth a further thread, about 40 us: where others use the cores, too, a team has to wait for
+# the last of its threads to get one, and a step of a small network took twenty times as long
+LEAST_OF_A_THREAD = 2_000_000
 
 
 class Runtime(NamedTuple):
@@ -42,6 +45,7 @@ class Work(NamedTuple):
     starts: NDArray[np.int64]  # where each list begins in `operations`; one more for the end
     scratch_width: int  # the most numbers that an operation copies of a row
     times: int  # the most times at once
+    multiplications: int  # for each row of a member's batch
 
 
 @cache
@@ -62,8 +66,8 @@ def runtime(dtype: str, target: Target) -> Runtime:
 
 
 def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, threads: int) -> None:
-    """Do all the work, on so many threads."""
-    threads = min(threads, openmp().most_threads)
+    """Do all the work, on so many threads at most."""
+    threads = _worth(work.multiplications * batch * members, threads)
     chunks = -(-batch // MOST_ROWS) if work.times == 1 else 1
     if work.times == 1 and members < threads:
         chunks = max(chunks, min(batch, -(-threads // members)))
@@ -81,7 +85,7 @@ def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, thr
 
 def matrix_gradients(jobs: NDArray[np.int64], loop: Runtime, dtype: Any, threads: int) -> None:
     """Gradients of matrices, [number, JOB]; `products` says what a job is."""
-    threads = min(threads, openmp().most_threads)
+    threads = _worth(int(jobs[:, ROWS : WIDTH + 1].prod(axis=1).sum()), threads)
     deepest = int(jobs[:, DEPTH].max())
     scratch = np.empty((threads, gradient_scratch_size(deepest, loop.lanes)), dtype)
     run = [
@@ -89,6 +93,11 @@ def matrix_gradients(jobs: NDArray[np.int64], loop: Runtime, dtype: Any, threads
         *(address(jobs), len(jobs)),
     ]
     _together(loop.gradients, loop.gradients_worker, run, threads)
+
+
+def _worth(multiplications: int, threads: int) -> int:
+    """How many threads so much work is worth, of those that there are."""
+    return min(threads, openmp().most_threads, max(1, multiplications // LEAST_OF_A_THREAD))
 
 
 def _together(function: Any, worker: int, run: Sequence[int], threads: int) -> None:
