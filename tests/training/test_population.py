@@ -245,9 +245,10 @@ def test_events_tell_the_run_in_order() -> None:
 def test_run_prints_every_member() -> None:
     problem = adding()
     lines = str(train(network(problem), problem, mixed()[:2])).splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert "mse" in lines[0]
-    assert "finished at step 12; seed=2 nonlinearity=relu optimiser=momentum" in lines[2]
+    assert lines[1].split() == ["member", "validation", "test", "outcome;", "hyperparameters"]
+    assert "finished at step 12; seed=2 nonlinearity=relu optimiser=momentum" in lines[3]
 
 
 def test_run_is_saved_with_all_that_it_says(tmp_path: Path) -> None:

@@ -49,13 +49,13 @@ def test_order_of_differences_tells_kernels_apart() -> None:
 
 
 def seconds_of(num_uses: int) -> float:
-    """What it takes to write a kernel whose values are each read twice by the next."""
+    """What it takes a processor to write a kernel whose values are each read twice by the next."""
     state = named("x")
     for number in range(num_uses):
         state = state + state * (number + 0.5)
-    start = time.perf_counter()
+    start = time.process_time()
     kernel(outputs={"y": state})
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def test_formulas_that_use_values_often_take_linear_time() -> None:
