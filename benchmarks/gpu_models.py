@@ -106,5 +106,6 @@ def kernels_of(model: Model, case: Case) -> str:
 
 def num_slots(model: Model, case: Case) -> int:
     """How many slots the kernels take one after another."""
-    order = "wavefront" if "spread over" in kernels_of(model, case) else "by component"
+    kernels = kernels_of(model, case)
+    order = "wavefront" if "spread over" in kernels or "side by side" in kernels else "by component"
     return plan(model.architecture, order=order).num_slots(case.steps)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Inputs = Mapping[str, Tensor]
 Results = tuple[dict[str, Tensor], State]
 
-PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "gpu-cudnn", "reference")
+PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "gpu-relay", "gpu-cudnn", "reference")
 _NOT_A_METHOD = "\N{MIDDLE DOT}"  # follows names of arrays that attributes of nn.ParameterDict have
 PRECISIONS = ("float32", "tf32", "bf16")
 
@@ -62,6 +62,7 @@ class Model(nn.Module):
         nonlinearity: `tanh` or `relu` for each member, instead of what the cells say.
         path: `auto`, or the name of a path that must run: `cpu`, `reference`, or `gpu` with kernels that suit the
             sizes; `gpu-population` runs each member's network in one program, `gpu-spread` a network in many at once,
+            `gpu-relay` layers of one width side by side, each in clusters of programs of its own,
             `gpu-cudnn` has cuDNN run a stack of torch's own layers, in bf16, with states in bf16 too.
         precision: how the gpu path multiplies: `float32`, `tf32` or `bf16`. Parameters, what is carried from step to
             step and sums are float32 in all of them, but for cuDNN's states; other paths compute in the dtype of the

@@ -1,6 +1,6 @@
 """The backward pass on the GPU: components in reverse; gradients of matrices are large products at the end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -11,9 +11,10 @@ from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.hoisted import functions, operands
-from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_resident, launch_spread
+from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_relay, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.products import add_product, flat, multiplying, product, product_into, summed
+from rnnlab.engine.gpu.program import Gradients
 from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
@@ -38,9 +39,10 @@ class GpuBackward:
         self.before: dict[Part, Tensor] = {}  # of the last values before the sequence, [P, some, B, N]
         self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas pass back through memory, by their names
         self.dprojected: dict[EdgeSpec, Tensor] = {}
+        self.handed: dict[EdgeSpec, Tensor] = {}  # what the legs of a relay hand back
         self.fused = {
             product.edge for number in range(len(self.plan.components)) for _, product in self.program.readers(number)
-        }
+        } | self.program.handed
         self.wanted = frozenset(part for part in arrays.values if self._is_wanted(part, with_inputs))
 
     def _is_wanted(self, part: Part, with_inputs: bool) -> bool:
@@ -76,6 +78,10 @@ class GpuBackward:
         codes = self.program.codes_of(component)
         if not component.is_hoisted and self.program.is_spread:
             self._cuda(launch_spread, number, codes)
+        elif number in self.program.legs:
+            if number == self.program.legs[-1]:  # all at once
+                launch_relay(self.arrays, self._arguments(), tuple(map(self._arrived, self.program.legs)))
+            self._passed_out(codes)
         elif not component.is_hoisted and self.program.is_resident(number):
             self._cuda(launch_resident, number, codes)
         elif not component.is_hoisted:
@@ -92,11 +98,19 @@ class GpuBackward:
             self._parameters(code, dgates, factor, gradients)
 
     def _cuda(self, launch_kernel: Callable[..., None], number: int, codes: list[NodeCode]) -> None:
-        """A component with a kernel in CUDA C++; what its formulas pass to other components is added here."""
-        given = frozenset((code.key[0], part) for code in codes for part in code.parts) & frozenset(self.dvalues)
+        """A component with a kernel in CUDA C++."""
         self.passed.clear()
-        final = frozenset((code.key[0], part) for code in codes for part in code.parts) & frozenset(self.final)
-        launch_kernel(self.arrays, number, self._arguments(), (self.wanted, given, final))
+        launch_kernel(self.arrays, number, self._arguments(), self._arrived(number))
+        self._passed_out(codes)
+
+    def _arrived(self, number: int) -> Gradients:
+        """Which parts of a component gather gradients, and for which there are some already."""
+        codes = self.program.codes_of(self.plan.components[number])
+        parts = frozenset((code.key[0], part) for code in codes for part in code.parts)
+        return self.wanted, parts & frozenset(self.dvalues), parts & frozenset(self.final)
+
+    def _passed_out(self, codes: Sequence[NodeCode]) -> None:
+        """What formulas of a component pass to others."""
         for each in (each for code in codes for each in passed_by(code)):
             if self.plan.is_internal(each.edge) or each.source not in self.wanted:
                 continue
@@ -210,6 +224,9 @@ class GpuBackward:
                 case "passed":
                     shape = (arrays.P, arrays.num_rows, arrays.B, padded(codes[of[0]].units))
                     return self.passed.setdefault(of, torch.empty(shape, device=arrays.device))
+                case "handed":
+                    shape = (arrays.P, arrays.num_rows, arrays.B, padded(codes[of.source].units))
+                    return self.handed.setdefault(of, torch.empty(shape, device=arrays.device))
                 case "late" | "dreset":
                     width = padded(codes[of].units) * (codes[of].num_gates if kind == "late" else 1)
                     return torch.empty(arrays.P, arrays.B, width, device=arrays.device)

@@ -12,6 +12,7 @@ from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.layout import SMALLEST, batch_tile, padded
 from rnnlab.engine.gpu.program import GpuProgram, cuda_obstacle, is_interpreted
+from rnnlab.engine.gpu.relay import relay_shape
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import Product, choices
@@ -57,7 +58,7 @@ def choose(
         architecture: what runs.
         nonlinearity: of the members, where they have their own.
         precision: of products.
-        kernels: `auto`, `population`, `spread` or `cudnn`.
+        kernels: `auto`, `population`, `spread`, `relay` or `cudnn`.
         sizes: members and sequences.
         device: where.
         programs: those that the model has; others are added.
@@ -73,8 +74,11 @@ def choose(
             raise ModelError(layers)
         return Choice(layers, "cuDNN, asked for")
     made = partial(_kept, programs, architecture, nonlinearity, precision, has_outputs=has_outputs)
-    population = made(is_spread=False)
     room = processors(device).own
+    if kernels == "relay":
+        relay = made(is_spread=False, is_relay=True)
+        return Choice(relay, relay_reason(relay, sizes, device, room))
+    population = made(is_spread=False)
     own = described(population, sizes, room)
     if kernels == "population":
         return Choice(population, f"{own}, asked for")
@@ -144,6 +148,20 @@ def described(program: GpuProgram, sizes: tuple[int, int], processors: int) -> s
     rows, count = shapes[0]  # of the others in most cases too
     programs = f"a cluster of {count} programs" if count > 1 else "a program"
     return f"{programs} for each member and {rows} sequences, matrices in shared memory"
+
+
+def relay_reason(program: GpuProgram, sizes: tuple[int, int], device: torch.device, processors: int) -> str:
+    """How the layers of a relay are cut up.
+
+    Raises:
+        ModelError: they cannot run as one.
+    """
+    shape = "Triton's interpreter has no clusters" if is_interpreted() else cuda_obstacle(device)
+    shape = shape or relay_shape(program, sizes, processors)
+    if isinstance(shape, str):
+        raise ModelError(f"the layers cannot run side by side on the GPU: {shape}")
+    rows, count = shape
+    return f"{len(program.legs)} layers side by side, clusters of {count} programs for {rows} sequences each, asked for"
 
 
 def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: int) -> float | None:
@@ -238,6 +256,7 @@ def gpu_program(
     precision: str,
     *,
     is_spread: bool,
+    is_relay: bool = False,
     has_outputs: bool = True,
     cells: tuple[Cell, ...] = (),
 ) -> GpuProgram:
@@ -251,5 +270,6 @@ def gpu_program(
         choices(architecture, nonlinearity),
         precision,
         is_spread=is_spread,
+        is_relay=is_relay,
         has_outputs=has_outputs,
     )

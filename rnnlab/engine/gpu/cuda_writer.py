@@ -162,26 +162,44 @@ class CudaWriter:
             head: lines before the gathered ones.
             num_programs: of a cluster.
         """
-        files = [library_text(name) for name in ("instructions.cu", "matrix_units.cu", library)]
-        fields = "".join(f"  char *{name.removeprefix('a.')};\n" for name in self.arguments.values())
-        bits = 16 if self.itemsize == 2 else 32 if self.arithmetic.is_split else 19
-        cluster = f"__cluster_dims__({num_programs}, 1, 1) " if num_programs > 1 else ""
-        numbers = ", ".join(f"{name} = {value}" for name, value in {"PRECISION": bits, **constants}.items())
         return KernelText(
-            f"{files[0]}\nconstexpr int {numbers};\n\n{files[1]}\n{files[2]}\n"
-            f"struct Arguments {{\n{fields}  i64 num_steps, num_rows, first_step, first_team;\n}};\n\n"
-            f'extern "C" __global__ void __launch_bounds__({bounds}) {cluster}kernel(const Arguments a) {{\n'
+            f"{self.preamble(library, constants)}\n"
+            f"struct Arguments {{\n{self.fields()}}};\n\n"
+            f"{signature(bounds, num_programs)} kernel(const Arguments a) {{\n{self.body(head)}}}\n",
+            tuple(self.arguments),
+            1,
+            constants["WARPS"],
+        )
+
+    def preamble(self, library: str, constants: Mapping[str, int]) -> str:
+        """What stands above a kernel: the files that it builds on, and the constants that these need."""
+        files = [library_text(name) for name in ("instructions.cu", "matrix_units.cu", library)]
+        bits = 16 if self.itemsize == 2 else 32 if self.arithmetic.is_split else 19
+        numbers = ", ".join(f"{name} = {value}" for name, value in {"PRECISION": bits, **constants}.items())
+        return f"{files[0]}\nconstexpr int {numbers};\n\n{files[1]}\n{files[2]}"
+
+    def fields(self) -> str:
+        """The members of the struct that it is given."""
+        arrays = "".join(f"  char *{name.removeprefix('a.')};\n" for name in self.arguments.values())
+        return f"{arrays}  i64 num_steps, num_rows, first_step, first_team;\n"
+
+    def body(self, head: str) -> str:
+        """The gathered lines, after a head and the names that all lines know."""
+        return (
             "  const i64 B = a.num_rows;\n"
             "  const int T = (int)a.num_steps, num_rows = (int)B, thread = threadIdx.x, warp = thread / 32;\n"
             "  const int team = (int)a.first_team + blockIdx.z * gridDim.y + blockIdx.y;\n"
             "  const int num_blocks = (num_rows + ROWS - 1) / ROWS, first_row = team % num_blocks * ROWS;\n"
             "  const int num_live = min(ROWS, num_rows - first_row);\n"
             "  const i64 member = team / num_blocks;\n"
-            f"{head}" + "\n".join(self.lines) + "\n}\n",
-            tuple(self.arguments),
-            1,
-            constants["WARPS"],
+            f"{head}" + "".join(f"{line}\n" for line in self.lines)
         )
+
+
+def signature(bounds: str, num_programs: int = 1) -> str:
+    """A kernel's declaration up to its name; `bounds` are of threads and programs."""
+    cluster = f"__cluster_dims__({num_programs}, 1, 1) " if num_programs > 1 else ""
+    return f'extern "C" __global__ void __launch_bounds__({bounds}) {cluster}'.rstrip()
 
 
 def library_text(name: str) -> str:

@@ -22,6 +22,8 @@ def external_products(arrays: GpuArrays, code: NodeCode) -> None:
     gates = arrays.gates[code.key][:, :times]
     written: set[int] = set()
     for each in code.external:
+        if each.edge in arrays.program.handed:  # its kernel multiplies it
+            continue
         if each.has_projection:
             _project(arrays, code, each)
         matrix = arrays.matrix(code, each)

@@ -10,9 +10,10 @@ from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
 from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
-from rnnlab.engine.gpu.program import CudaKernel, Kernel
+from rnnlab.engine.gpu.program import CudaKernel, Gradients, Kernel
+from rnnlab.engine.gpu.relay import relay_shape
 from rnnlab.engine.gpu.resident import Resident, Shape
-from rnnlab.engine.nodes import NodeCode, Part, Product
+from rnnlab.engine.nodes import NodeCode, Product
 from rnnlab.errors import ModelError
 
 
@@ -26,6 +27,9 @@ def forward(arrays: GpuArrays) -> None:
                 external_products(arrays, code)
             if not component.is_hoisted and program.is_spread:
                 launch_spread(arrays, number, forward_arguments(arrays), None)
+            elif number in program.legs:
+                if number == program.legs[-1]:  # all at once
+                    launch_relay(arrays, forward_arguments(arrays), None)
             elif not component.is_hoisted and program.is_resident(number):
                 launch_resident(arrays, number, forward_arguments(arrays), None)
             elif not component.is_hoisted:
@@ -51,12 +55,9 @@ def launch(
     kernel.function[grid](*tensors, arrays.T, arrays.B, len(moments), **options)
 
 
-Gradients = tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None
-"""In the backward pass, the parts that gather gradients, those for which some lie in memory at all times, and those for
-which some of the final state lie apart."""
-
-
-def launch_resident(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
+def launch_resident(
+    arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients | None
+) -> None:
     """Run the kernel of a resident component."""
     shape = best_shape(
         arrays.program.shapes(number),
@@ -104,7 +105,30 @@ def best_shape(shapes: Sequence[Shape], resident: Resident, sizes: tuple[int, in
     return next(shape for shape in shapes if shape.rows <= most)
 
 
-def launch_spread(arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients) -> None:
+def launch_relay(
+    arrays: GpuArrays, find: Callable[[Argument], Tensor], gradients: tuple[Gradients, ...] | None
+) -> None:
+    """Run the kernel of a relay."""
+    program, device = arrays.program, arrays.device.index or 0
+    shape = relay_shape(program, (arrays.P, arrays.B), arrays.processors.own)
+    assert not isinstance(shape, str), shape  # the model has asked
+    kernel = program.relay_kernel(shape, arrays.shared, gradients, device)
+    num_blocks, num_legs = -(-arrays.B // shape.rows), len(program.legs)
+    size = arrays.P * num_blocks * shape.num_programs
+    told = torch.zeros(num_legs, size, dtype=torch.int32, device=arrays.device)
+    numbers: list[int] = []
+    for place, arguments in enumerate(kernel.text.arguments):
+        tensors = (told[program.legs.index(each.of)] if each.kind == "told" else find(each) for each in arguments)
+        first_team = -place * arrays.P * num_blocks  # the number of a program's team runs on from leg to leg
+        numbers += [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step, first_team]
+    _require_short_addresses(arrays)
+    grid = (shape.num_programs, num_blocks, num_legs * arrays.P)
+    kernel.function.launch(grid, kernel.num_threads, numbers, at_once=False)
+
+
+def launch_spread(
+    arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients | None
+) -> None:
     """Run the kernel of a spread component, on as many teams at a time as the GPU has room for."""
     tilings = arrays.program.tilings(number, (arrays.P, arrays.B), arrays.processors)
     assert not isinstance(tilings, str), tilings  # the model has asked

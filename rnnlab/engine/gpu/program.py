@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import KernelText, compiled
 from rnnlab.engine.gpu.cuda_driver import CudaFunction, code_obstacle
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
-from rnnlab.engine.gpu.resident import Layout, Reader, Resident, Shape, shapes_of
-from rnnlab.engine.gpu.resident_backward import resident_backward
-from rnnlab.engine.gpu.resident_forward import resident_forward
+from rnnlab.engine.gpu.relay_text import RelayText, relay_text
+from rnnlab.engine.gpu.resident import Layout, Reader, Resident, Shape, can_be_resident, shapes_of
+from rnnlab.engine.gpu.resident_backward import write_backward
+from rnnlab.engine.gpu.resident_forward import write_forward
 from rnnlab.engine.gpu.resident_writer import ResidentWriter
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
@@ -35,10 +37,23 @@ class Kernel(NamedTuple):
     function: Any
 
 
+Gradients = tuple[frozenset[Part], frozenset[Part], frozenset[Part]]
+"""In the backward pass of a component, the parts that gather gradients, those for which some lie in memory at all
+times, and those for which some of the final state lie apart."""
+
+
 class CudaKernel(NamedTuple):
     """A kernel in CUDA C++, ready to be launched."""
 
     text: KernelText
+    function: CudaFunction
+    num_threads: int
+
+
+class RelayKernel(NamedTuple):
+    """The kernel of a relay, ready to be launched."""
+
+    text: RelayText
     function: CudaFunction
     num_threads: int
 
@@ -86,6 +101,7 @@ class GpuProgram:
         choices: for each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1].
         precision: how products are multiplied: `float32`, `tf32` or `bf16`.
         is_spread: whether each component is spread over the GPU; otherwise members have programs of their own.
+        is_relay: whether components run side by side and hand states on (`relay.py`), not one after another.
         has_outputs: whether outputs are computed; otherwise only states are (`read_out.py`).
     """
 
@@ -96,10 +112,11 @@ class GpuProgram:
         precision: str,
         *,
         is_spread: bool = False,
+        is_relay: bool = False,
         has_outputs: bool = True,
     ) -> None:
         self.plan, self.architecture, self.precision = plan, plan.architecture, precision
-        self.is_spread = is_spread
+        self.is_spread, self.is_relay = is_spread, is_relay
         self.arithmetic = ARITHMETIC[precision]
         self.outputs = output_names(self.architecture) if has_outputs else ()
         self.codes = node_codes(plan, choices, has_outputs=has_outputs)
@@ -176,10 +193,26 @@ class GpuProgram:
             return ()
         key = ("shapes", number, shared_memory(), cluster_size())
         if key not in self._kept:
-            codes, factors = self.codes_of(component), [part for part in self.state if self._is_factor(part)]
-            arguments = (component, codes, self.architecture.period, self.arithmetic, factors)
-            self._kept[key] = shapes_of(*arguments, shared_memory(), cluster_size())
+            found: tuple[Shape, ...] = ()
+            if can_be_resident(component, self.codes_of(component)):
+                factors = [part for part in self.state if self._is_factor(part)]
+                limits = shared_memory(), cluster_size()
+                found = shapes_of(self.resident(number), self.arithmetic, factors, *limits)
+            self._kept[key] = tuple(shape for shape in found if shape.num_programs > 1 or not self.is_relay)
         return self._kept[key]
+
+    @cached_property
+    def legs(self) -> tuple[int, ...]:
+        """The components of a relay, in the order in which states are handed on."""
+        components = enumerate(self.plan.components)
+        return tuple(number for number, each in components if not each.is_hoisted) if self.is_relay else ()
+
+    @cached_property
+    def handed(self) -> frozenset[EdgeSpec]:
+        """The edges between the legs of a relay."""
+        leg_of = {key: number for number in self.legs for key in self.plan.components[number].nodes}
+        edges = (edge for edge in self.architecture.edges if edge.source in leg_of and edge.target in leg_of)
+        return frozenset(edge for edge in edges if leg_of[edge.source] != leg_of[edge.target])
 
     def _is_factor(self, part: Part) -> bool:
         """Whether a part lies in memory as products take it."""
@@ -201,16 +234,12 @@ class GpuProgram:
         key = ("resident", number)
         if key not in self._kept:
             component = self.plan.components[number]
-            self._kept[key] = Resident(component, self.codes_of(component), self.architecture.period)
+            handed = self.handed if self.is_relay else None
+            self._kept[key] = Resident(component, self.codes_of(component), self.architecture.period, handed)
         return self._kept[key]
 
     def resident_kernel(
-        self,
-        number: int,
-        shape: Shape,
-        shared: frozenset[str],
-        gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
-        device: int,
+        self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None, device: int
     ) -> CudaKernel:
         """The kernel of a resident component.
 
@@ -218,34 +247,63 @@ class GpuProgram:
             number: of the component.
             shape: how it is cut up.
             shared: inputs that are one for all members.
-            gradients: in the backward pass, the parts that gather gradients, those for which some lie in memory at all
-                times, and those for which some of the final state do.
+            gradients: in the backward pass.
             device: where it is to run.
         """
         key = ("resident", number, shape, shared, gradients, device)
         if key not in self._kernels:
-            readers = self.readers(number)
             text = self.resident_text(number, shape, shared, gradients)
-            given = readers if gradients else ()
-            layout = Layout(self.resident(number), self.arithmetic, shape, gradients is not None, given)
-            self._kernels[key] = CudaKernel(text, CudaFunction(text.source, device, layout.total), 32 * text.num_warps)
+            function = CudaFunction(text.source, device, self._shared_bytes(number, shape, gradients is not None))
+            self._kernels[key] = CudaKernel(text, function, 32 * text.num_warps)
         return self._kernels[key]
 
+    def _shared_bytes(self, number: int, shape: Shape, backward: bool) -> int:
+        readers = self.readers(number) if backward else ()
+        return Layout(self.resident(number), self.arithmetic, shape, backward, readers).total
+
     def resident_text(
-        self,
-        number: int,
-        shape: Shape,
-        shared: frozenset[str],
-        gradients: tuple[frozenset[Part], frozenset[Part], frozenset[Part]] | None,
+        self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None
     ) -> KernelText:
         """Its text; arguments as above."""
-        resident = self.resident(number)
-        writer = ResidentWriter(self.plan, self.arithmetic, resident, shape, **self._writer_options(shared))
-        return (
-            resident_forward(writer)
-            if gradients is None
-            else resident_backward(writer, *gradients, self.readers(number))
+        return self._resident_writer(number, shape, shared, gradients).text()
+
+    def _resident_writer(
+        self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None
+    ) -> ResidentWriter:
+        """What has gathered the lines of a resident component's kernel, or of a leg of a relay's."""
+        leg = number if self.is_relay else None
+        writer = ResidentWriter(
+            self.plan, self.arithmetic, self.resident(number), shape, leg=leg, **self._writer_options(shared)
         )
+        if gradients is None:
+            write_forward(writer)
+        else:
+            write_backward(writer, *gradients, self.readers(number), self.takers(number))
+        return writer
+
+    def relay_kernel(
+        self, shape: Shape, shared: frozenset[str], gradients: tuple[Gradients, ...] | None, device: int
+    ) -> RelayKernel:
+        """The kernel of a relay; arguments as those of `resident_kernel`, gradients for each leg."""
+        key = ("relay", shape, shared, gradients, device)
+        if key not in self._kernels:
+            text = self.relay_text(shape, shared, gradients)
+            num_bytes = max(self._shared_bytes(number, shape, gradients is not None) for number in self.legs)
+            self._kernels[key] = RelayKernel(text, CudaFunction(text.source, device, num_bytes), 32 * text.num_warps)
+        return self._kernels[key]
+
+    def relay_text(self, shape: Shape, shared: frozenset[str], gradients: tuple[Gradients, ...] | None) -> RelayText:
+        """Its text; arguments as above."""
+        arrived = [(number, None) for number in self.legs]
+        if gradients is not None:  # the leg that waits for nobody comes first
+            arrived = list(zip(self.legs, gradients, strict=True))[::-1]
+        return relay_text([self._resident_writer(number, shape, shared, each) for number, each in arrived])
+
+    def takers(self, number: int) -> tuple[Product, ...]:
+        """Products of other legs of a relay with what a leg hands on."""
+        own = self.plan.components[number].nodes
+        handed = (product for leg in self.legs for _, product in self.resident(leg).handed)
+        return tuple(product for product in handed if product.edge.source in own)
 
     def _writer_options(self, shared: frozenset[str]) -> dict[str, Any]:
         return {

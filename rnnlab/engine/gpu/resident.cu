@@ -99,6 +99,38 @@ template <int M> DEVICE void add_parts(float (&sums)[M][1][4], const char *from)
 }
 #endif
 
+// ------------------------------------------------------------------------------------------------------- relays
+
+// A relay has a cluster for each leg of the way, one more warp in each of its programs, and these two functions.
+#if __CUDA_ARCH__ >= 900
+constexpr int AHEAD = 3;  // a leg that has caught up lets others get so many moments ahead: to look takes its time
+
+// what the last warp does: when the others have stored a moment, it is told of, which nobody else has to wait for
+DEVICE void tell(int *flag, int num_steps) {
+  __syncthreads();
+  meet();
+  for (int step = 1; step <= num_steps; ++step) {
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) show(flag, step);
+  }
+}
+
+// a warp waits until `count` programs have told of so many moments, if it does not know already
+DEVICE void hear_of(const int *flags, int count, int steps, int num_steps, int &known) {
+  if (steps <= known) return;
+  known = min(steps + AHEAD, num_steps);
+  const int lane = threadIdx.x % 32;
+  while (!__all_sync(~0u, lane >= count || seen(flags + lane) >= known)) {
+  }
+  __syncwarp();
+}
+#endif
+
+template <int G> DEVICE void clear(float (&sums)[G][M][N][4]) {
+#pragma unroll
+  for (int i = 0; i < G * M * N * 4; ++i) (&sums[0][0][0][0])[i] = 0.0f;
+}
+
 // where a unit's column lies in shared memory, so that the units of a thread are neighbours and the columns of a tile too
 DEVICE int column_of(int unit) {
   const int inside = unit % (8 * N), thread = inside / U, rest = inside % U;

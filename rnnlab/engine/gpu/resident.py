@@ -78,16 +78,25 @@ class Resident:
         component: the component.
         codes: its nodes.
         period: of the graph.
+        handed: of a leg of a relay, the edges that bring states from another leg.
     """
 
-    def __init__(self, component: Component, codes: Sequence[NodeCode], period: int) -> None:
+    def __init__(
+        self,
+        component: Component,
+        codes: Sequence[NodeCode],
+        period: int,
+        handed: Collection[EdgeSpec] | None = None,
+    ) -> None:
         self.step, self.period = -1 if component.is_backward else 1, period
+        self.is_leg = handed is not None
         self.keys = frozenset(code.key for code in codes)
         by_key = {code.key: code for code in codes}
         order = TopologicalSorter({code.key: self._before(code) for code in codes}).static_order()
         self.codes = tuple(by_key[key] for key in order)
         self.width = padded(codes[0].units)
         self.products = [(code, product) for code in self.codes for product in code.internal]
+        self.handed = [(code, each) for code in self.codes for each in code.external if each.edge in (handed or ())]
         self.passed = [each for code in self.codes for each in passed_by(code) if self.is_internal(each.edge)]
 
     @property
@@ -99,6 +108,11 @@ class Resident:
     def num_numbers(self) -> int:
         """Of all matrices, as often as they are multiplied."""
         return sum(product.num_gates for _, product in self.products) * self.width**2
+
+    @property
+    def matrices(self) -> dict[str, int]:
+        """How many gates each of them has columns for, by name."""
+        return {product.name: product.num_gates for _, product in [*self.products, *self.handed]}
 
     def _before(self, code: NodeCode) -> list[NodeKey]:
         """Who runs before a node at the same time."""
@@ -171,32 +185,28 @@ class Resident:
         )
 
 
+def can_be_resident(component: Component, codes: Sequence[NodeCode]) -> bool:
+    """Whether a component has few enough nodes, all of which compute something."""
+    return 0 < len(codes) == len(component.nodes) <= MOST_NODES
+
+
 def shapes_of(
-    component: Component,
-    codes: Sequence[NodeCode],
-    period: int,
-    arithmetic: Arithmetic,
-    factors: Collection[Part],
-    most: int,
-    most_programs: int,
+    resident: Resident, arithmetic: Arithmetic, factors: Collection[Part], most: int, most_programs: int
 ) -> tuple[Shape, ...]:
     """How a component may be cut up, alone and most sequences first; not at all where it cannot be resident.
 
     Args:
-        component: the component.
-        codes: its nodes.
-        period: of the graph.
-        arithmetic: how it multiplies.
+        resident: the nodes.
+        arithmetic: how they multiply.
         factors: parts that lie in memory as products take them.
         most: bytes that a program may have of a multiprocessor's own memory.
         most_programs: that may form a cluster.
     """
-    if not 0 < len(codes) == len(component.nodes) <= MOST_NODES:
-        return ()
-    resident = Resident(component, codes, period)
     if not _is_possible(resident, factors):
         return ()
-    can_share = not resident.delayed and resident.every_node_is_sent and not any(map(_has_only_late_gates, codes))
+    can_share = (
+        not resident.delayed and resident.every_node_is_sent and not any(map(_has_only_late_gates, resident.codes))
+    )
     numbers = [1, *(number for number in CLUSTERS if number <= most_programs and can_share)]
     # each has whole tiles of units, and as many as are multiplied at a time
     numbers = [number for number in numbers if number == 1 or resident.width % (number * SMALLEST) == 0]
@@ -273,7 +283,7 @@ class Layout:
         is_shared = shape.num_programs > 1
         self.sends_gates = is_shared and backward and sends_gates(resident, self._itemsize)
         self._gap = 32 if is_shared and self._itemsize == 4 and (self.sends_gates or not backward) else 16
-        gates = {product.name: product.num_gates for _, product in resident.products}
+        gates = resident.matrices
         if not backward:
             self.matrices = {name: self._place(count * share, width) for name, count in gates.items()}
         elif self.sends_gates:
@@ -295,6 +305,7 @@ class Layout:
             place = self._place_of_tiles if is_shared else self._place
             self.states = {part: place(2 * rows, width) for part in resident.multiplied}
             self.delayed = {product.edge: place(2 * rows, width) for _, product in resident.delayed}
+            self.handed = {product.edge: self._place(2 * rows, width) for _, product in resident.handed}
             has_resets = any(code.program.early is not None for code in resident.codes)
             self.resets = place(rows if has_resets else 0, width)  # what a second product multiplies
             self.buffer_bytes = rows * self.resets.stride
@@ -320,10 +331,10 @@ class Layout:
 
 def sends_gates(resident: Resident, itemsize: int) -> bool:
     """Whether in the backward pass the programs of a cluster send one another gradients of gates, or else sums of what
-    these give when multiplied with their units: whichever is less."""
+    these give when multiplied with their units: whichever is less. In a relay gates are multiplied once more."""
     num_gates = sum(code.num_gates for code in resident.codes)
     num_sums = sum(bool(pairs) for _, product in resident.products for pairs in (product.pairs, product.reset_pairs))
-    return num_gates * itemsize <= num_sums * 4
+    return resident.is_leg or num_gates * itemsize <= num_sums * 4
 
 
 def kept_as_passed(each: Passed, resident: Resident) -> bool:

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from rnnlab.architecture.expressions import Expression
-from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.architecture.specs import EdgeSpec
+from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
@@ -19,19 +20,20 @@ from rnnlab.engine.gpu.resident import Layout, Place, Reader, kept_as_passed, ta
 from rnnlab.engine.gpu.resident_writer import SUM, ResidentWriter
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.gpu.spread_backward import passed_by
-from rnnlab.engine.nodes import NodeCode, Pairs, Part, runs
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 
 MOST_AHEAD = 4  # tiles of all nodes, for which threads keep what the next moment reads
 
 
-def resident_backward(
+def write_backward(
     writer: ResidentWriter,
     wanted: frozenset[Part],
     given: frozenset[Part],
     final: frozenset[Part],
     readers: Sequence[Reader],
-) -> KernelText:
-    """The kernel of a component.
+    takers: Sequence[Product],
+) -> None:
+    """Gather the kernel of a component.
 
     Args:
         writer: gathers the text.
@@ -39,8 +41,9 @@ def resident_backward(
         given: those for which gradients lie in memory, at all times.
         final: those for which gradients of the final state do.
         readers: read-outs whose products are made here.
+        takers: products of other components of a relay with what this one hands on.
     """
-    return _Backward(writer, wanted, given, final, readers).write()
+    _Backward(writer, wanted, given, final, readers, takers).write()
 
 
 class _Backward:
@@ -51,9 +54,11 @@ class _Backward:
         given: frozenset[Part],
         final: frozenset[Part],
         readers: Sequence[Reader],
+        takers: Sequence[Product],
     ) -> None:
         self.writer, self.resident, self.width = writer, writer.resident, writer.width
         self.wanted, self.given, self.final, self.readers = wanted, given, final, readers
+        self.takers = takers
         self.layout = Layout(self.resident, writer.arithmetic, writer.shape, backward=True, readers=readers)
         # what a moment reads is asked for in the one before, where a thread has registers for it
         warps, codes = warps_of(self.width, writer.shape), self.resident.codes
@@ -64,7 +69,8 @@ class _Backward:
         parts = self.resident.kept if writer.step == 1 else []
         self.depths = {part: writer.plan.histories[part] for part in parts if writer.plan.histories.get(part)}
 
-    def write(self) -> KernelText:
+    def write(self) -> None:
+        """All lines."""
         writer = self.writer
         self._keep_matrices()
         for part in self.resident.kept:
@@ -80,11 +86,11 @@ class _Backward:
             for node in reversed(self.nodes):
                 with writer.moment(node.code):
                     node.write()
+            writer.end_moment()
             self._turn()
             self._add_delayed()
         if self.depths:
             self._before()
-        return writer.text()
 
     def gradient(self, part: Part, age: int) -> str:
         """The registers that gather the gradient of a part at the present time, or at that before it."""
@@ -94,12 +100,12 @@ class _Backward:
     def _keep_matrices(self) -> None:
         writer, layout = self.writer, self.layout
         writer.start()
-        products = {product.name: product for _, product in self.resident.products}
-        for name, place in layout.matrices.items():
+        for name, num_gates in self.resident.matrices.items():
+            place = layout.matrices[name]
             if writer.is_cluster and not layout.sends_gates:
-                writer.keep_own(place, Argument("matrix", name), products[name].num_gates)
+                writer.keep_own(place, Argument("matrix", name), num_gates)
             else:
-                writer.keep(place, Argument("matrix", name), 1, products[name].num_gates * self.width)
+                writer.keep(place, Argument("matrix", name), 1, num_gates * self.width)
         for (reader, product), place in zip(self.readers, layout.readers, strict=True):
             writer.keep(place, Argument("matrix", product.name), 1, padded(reader.units))
         writer.begin(layout)
@@ -202,11 +208,15 @@ class _Backward:
 
 
 class _Read(NamedTuple):
-    """What formulas read: variables by name, and by part those of gradients in memory and of read-outs' gradients."""
+    """What formulas read: variables by name, and by part those of gradients in memory and of read-outs' gradients.
+
+    And those that other components of a relay hand back, by the edge.
+    """
 
     names: dict[str, str]
     given: dict[str, str]
     read_outs: dict[str, str]
+    handed_back: dict[EdgeSpec, str]
 
 
 class _Node:
@@ -218,10 +228,17 @@ class _Node:
         self.late = late_gates(code)
         own = [product for product in code.internal if kernel.resident.age(product.edge) <= 1]
         self.products = [product for product in own if product.pairs]
+        self.handed = [product for each, product in kernel.resident.handed if each is code]
+        # handed back is the product of the same gates as the last of the node's own: the two are made together
+        alike = [each for each in self.handed if self.products and each.pairs == self.products[-1].pairs]
+        self.together = alike[0] if alike else None
+        self.takers = {each.edge: each.part[1] for each in kernel.takers if each.edge.source == code.key}
+        self.known = {edge: f"known{number}_{place}" for place, edge in enumerate(self.takers)}
 
     def start(self) -> None:
         """Lines before the loop: what the node's first moment here reads."""
         writer, period = self.writer, self.writer.period
+        writer.add(*(f"int {variable} = 0;" for variable in self.known.values()))
         if not self.kernel.is_ahead:
             return
         self._declare(self._read)
@@ -251,6 +268,10 @@ class _Node:
             with writer.block(""):
                 is_last = product is self.products[-1]
                 self._multiply(self.kernel.gradient(product.part, age), product.name, product.pairs, is_last=is_last)
+        for product in self.handed:
+            if product is not self.together:
+                with writer.block(""):
+                    self._hand_back(product)
         if not (self.products and writer.is_cluster):  # where it is done while others are waited for
             self._in_next(self._read_out)
         if (self.products or self.late) and not writer.is_cluster:
@@ -287,6 +308,7 @@ class _Node:
                 if (code.key[0], part) in self.kernel.given
             },
             {part: f"of_outputs{number}_{code.parts.index(part)}" for part in parts if self._readers(part)},
+            {edge: f"back{number}_{place}" for place, (edge, part) in enumerate(self.takers.items()) if part in parts},
         )
 
     def _readers(self, part: str) -> list[tuple[Reader, Place]]:
@@ -299,7 +321,8 @@ class _Node:
         writer = self.writer
         for name, variable in read.names.items():
             writer.add(f"Vector<{writer.place_of(self.code, name).type}> {variable}[M][2] = {{}};")
-        writer.add(*(f"Vector<float> {variable}[M][2] = {{}};" for variable in read.given.values()))
+        in_memory = [*read.given.values(), *read.handed_back.values()]
+        writer.add(*(f"Vector<float> {variable}[M][2] = {{}};" for variable in in_memory))
         writer.add(*(f"float {variable}[M][N][4] = {{}};" for variable in read.read_outs.values()))
 
     def _ask(self, read: "_Read") -> None:
@@ -309,6 +332,10 @@ class _Node:
             writer.fetch_again(variable, writer.place_of(self.code, name))
         for part, variable in read.given.items():
             writer.fetch_again(variable, writer.value((self.code.key[0], part), 0, "dvalues"))
+        for edge, variable in read.handed_back.items():
+            told = writer.told(writer.plan.component_of[edge.target])
+            writer.add(f"hear_of({told} + blockIdx.x, 1, T - time, T, {self.known[edge]});")
+            writer.fetch_again(variable, writer.per_time("handed", edge, writer.width, 4))
 
     def _read_out(self, read: "_Read") -> None:
         """Lines that multiply the gradients of read-outs."""
@@ -355,6 +382,7 @@ class _Node:
             added.append(f"number({read.given[part]}[m][half], u)")
         if part in read.read_outs:
             added.append(f"{read.read_outs[part]}{SUM}")
+        added += [f"number({read.handed_back[edge]}[m][half], u)" for edge, of in self.takers.items() if of == part]
         writer.add(f"float {name}[M][N][4];")
         with writer.vectors(), writer.unrolled("u < U"):
             writer.add(f"{name}{SUM} = {' + '.join(added) or '0.0f'};")
@@ -367,7 +395,7 @@ class _Node:
         writer, layout = self.writer, self.layout
         matrix = layout.matrices[name]
         if layout.sends_gates:
-            self._multiply_sent(target, matrix, pairs, is_late=is_late)
+            self._multiply_sent(target, matrix, pairs, self.together if is_last else None, is_late=is_late)
             return
         if not writer.is_cluster:
             self.kernel.multiply(f"(float (&)[1][M][N][4]){target}", pairs, layout.gates, matrix)
@@ -382,9 +410,18 @@ class _Node:
         writer.hear(layout, str(layout.parts_bytes))
         writer.add(f"add_parts({target}, shared + place);")
 
-    def _multiply_sent(self, target: str, matrix: Place, pairs: Pairs, *, is_late: bool) -> None:
-        """The same where all programs have the gradients of all gates."""
+    def _multiply_sent(
+        self, target: str, matrix: Place, pairs: Pairs, together: Product | None = None, *, is_late: bool
+    ) -> None:
+        """The same where all programs have the gradients of all gates.
+
+        Two products that are made together take little longer than one, which mostly waits for its own sums.
+        """
         writer, gates = self.writer, self.layout.gates
+        count, distance, sums = 1, 0, f"(float (&)[1][M][N][4]){target}"
+        if together is not None:
+            writer.add("float sums[2][M][N][4] = {};")
+            count, distance, sums = 2, self.layout.matrices[together.name].start - matrix.start, "sums"
         for were_before in (False, True):  # late gates were sent before the others
             some = tuple(pair for pair in pairs if were_before == (pair[1] in self.late and not is_late))
             buffer = self._buffer(1 + were_before)
@@ -393,9 +430,27 @@ class _Node:
                 left = f"{gates.start + first_gate * self.gate_bytes} + {buffer} + top * {gates.stride}"
                 right = f"{matrix.start + mine.start * writer.itemsize} + first_column * {matrix.stride}"
                 writer.add(
-                    f"multiply_all<1, true>((float (&)[1][M][N][4]){target}, address_of(shared) + {left}, "
-                    f"{gates.stride}, address_of(shared) + {right}, {matrix.stride}, 0, {depth});"
+                    f"multiply_all<{count}, true>({sums}, address_of(shared) + {left}, {gates.stride}, "
+                    f"address_of(shared) + {right}, {matrix.stride}, {distance}, {depth});"
                 )
+        if together is not None:
+            with writer.vectors(), writer.unrolled("u < U"):
+                writer.add(f"{target}{SUM} += sums[0]{SUM};")
+            self._store_handed(together, "sums[1]")
+
+    def _hand_back(self, product: Product) -> None:
+        """Lines for the gradient of what another leg of a relay handed on: each program has that of its own units."""
+        self.writer.add("float back[M][N][4] = {};")
+        self._multiply_sent("back", self.layout.matrices[product.name], product.pairs, is_late=False)
+        self._store_handed(product, "back")
+
+    def _store_handed(self, product: Product, sums: str) -> None:
+        writer = self.writer
+        with writer.vectors():
+            writer.add("float all[U];")
+            with writer.unrolled("u < U"):
+                writer.add(f"all[u] = {sums}{SUM};")
+            writer.store(writer.per_time("handed", product.edge, writer.width, 4), "all")
 
     def _buffer(self, ago: int) -> str:
         """Where gates lie that were sent so many exchanges ago."""

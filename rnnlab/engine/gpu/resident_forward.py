@@ -1,19 +1,20 @@
 """The forward kernel of nodes whose matrices and last states stay on the chip."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
-from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.cuda_writer import TYPES
 from rnnlab.engine.gpu.formulas import names_read
-from rnnlab.engine.gpu.resident import Layout, taken_over, warps_of
+from rnnlab.engine.gpu.resident import Layout, Place, taken_over, warps_of
 from rnnlab.engine.gpu.resident_writer import SUM, ResidentWriter
 from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.nodes import NodeCode, Part, Product
 
 
-def resident_forward(writer: ResidentWriter) -> KernelText:
-    """The kernel of a component."""
-    return _Forward(writer).write()
+def write_forward(writer: ResidentWriter) -> None:
+    """Gather the kernel of a component."""
+    _Forward(writer).write()
 
 
 class _Forward:
@@ -26,19 +27,23 @@ class _Forward:
         # biases stay in registers where a thread has few units; else they are read anew, from the first-level cache
         self.keeps_biases = warps_of(self.width, writer.shape).unit_tiles == 1
 
-    def write(self) -> KernelText:
+    def write(self) -> None:
+        """All lines."""
         writer, layout = self.writer, self.layout
         writer.start()
-        products = {product.name: product for _, product in self.resident.products}
-        for name, place in layout.matrices.items():
-            writer.keep(place, Argument("turned", name), products[name].num_gates, self.width)
+        for name, num_gates in self.resident.matrices.items():
+            writer.keep(layout.matrices[name], Argument("turned", name), num_gates, self.width)
         self._start_states()
         for node in self.nodes:
             if self.keeps_biases:
                 node.load_biases(node.biases)
             node.start_given()
         self._bring_delayed("0", "0")
+        for number in range(len(self.resident.handed)):
+            writer.add(f"int known{number} = 0;")
+        self._bring_handed("0")
         writer.begin(layout)
+        self._take_handed(0)
         with writer.block("for (int position = 0; position < T; ++position)"):
             writer.add(f"const int time = {'position' if writer.step == 1 else 'T - 1 - position'};")
             writer.add(f"const int now = position % 2 * {layout.buffer_bytes};")
@@ -52,7 +57,6 @@ class _Forward:
                     node.write()
             if layout.delayed:
                 writer.add("await_groups<0>();", "__syncthreads();")
-        return writer.text()
 
     def _bring_delayed(self, time: str, moved: str) -> None:
         """States of longer ago than a step are in memory, for a step at the latest."""
@@ -61,6 +65,39 @@ class _Forward:
             with writer.block(f"if ({writer.exists(code, time)})" if writer.period > 1 else ""):
                 place = self.layout.delayed[product.edge]
                 writer.bring(place, writer.value(product.part, product.edge.delay, time=time), moved)
+
+    # ---------------------------------------------------------------------------- what other legs of a relay hand on
+
+    def end_moment(self) -> None:
+        """Lines after the last node has sent and stored its state, while others' are on their way."""
+        if self.layout.handed:
+            self.writer.add("await_groups<0>();")
+        self.writer.end_moment()
+        with self.writer.block("if (time + 1 < T)") if self.layout.handed else nullcontext():
+            self._take_handed(1)
+
+    def _take_handed(self, ahead: int) -> None:
+        """Multiply the states so many steps ahead, which have come, and ask for those after them."""
+        if self.layout.handed:
+            for node in self.nodes:
+                node.multiply_handed(ahead)
+            after = f"time + {ahead + 1}" if ahead else "1"
+            with self.writer.block(f"if ({after} < T)"):
+                self._bring_handed(after)
+            self.writer.add("end_group();")
+
+    def _bring_handed(self, time: str) -> None:
+        """Begin to copy the states of a time, when their programs have told of them."""
+        writer = self.writer
+        for number, (_, product) in enumerate(self.resident.handed):
+            giver = writer.told(writer.plan.component_of[product.edge.source])
+            writer.add(f"hear_of({giver}, PROGRAMS, {time} + 1, T, known{number});")
+            place, kind = self.layout.handed[product.edge], "factor" if product.part in writer.factors else "values"
+            writer.bring(place, writer.value(product.part, 0, kind, f"({time})"), self.buffer_of(place, time))
+
+    def buffer_of(self, place: Place, time: str) -> str:
+        """Text of how far the states of a time lie from a place for two of them."""
+        return f"({time}) % 2 * {self.writer.shape.rows * place.stride}"
 
     def _start_states(self) -> None:
         """What came before the first step: in registers what is taken over, in shared memory what is multiplied."""
@@ -105,8 +142,10 @@ class _Node:
         late = late_gates(code)
         early = [gate for gate in range(code.num_gates) if gate not in late]
         self.fresh = [early, late]  # the gates that each stage computes
-        external = sorted({gate for product in code.external for _, gate in product.pairs})
-        self.given = {gate: f"given{number}_{gate}" for gate in external}
+        self.handed = [product for each, product in kernel.resident.handed if each is code]
+        self.handed_gates = sorted({gate for product in self.handed for _, gate in product.pairs})
+        given = {gate for product in code.external if product not in self.handed for _, gate in product.pairs}
+        self.given = {gate: f"given{number}_{gate}" for gate in sorted(given)}
         self.kept: dict[str, str] = {}  # what a second stage reads of the first
         read = {name for outputs in self.outputs for name in names_read(outputs)}
         self.biases = [gate for gate, name in enumerate(program.gates) if f"bias {name}" in read]
@@ -131,6 +170,19 @@ class _Node:
                 for gate, variable in self.given.items():
                     self.writer.fetch_again(variable, self.writer.place_of_gate(self.code, gate, time))
 
+    def multiply_handed(self, ahead: int) -> None:
+        """Lines that multiply what other legs handed on for a step so far ahead, into registers until then."""
+        if not self.handed:
+            return
+        writer, sums, time = self.writer, f"handed{self.number}", f"time + {ahead}" if ahead else "0"
+        if not ahead:
+            writer.add(f"float {sums}[{len(self.handed_gates)}][M][N][4];")
+        writer.add(f"clear({sums});")
+        for product in self.handed:
+            place, matrix = self.layout.handed[product.edge], self.layout.matrices[product.name]
+            left = f"{place.start} + {self.kernel.buffer_of(place, time)}"
+            writer.multiply(sums, product.pairs, self.handed_gates, left, place.stride, matrix, are_tiles=False)
+
     # ------------------------------------------------------------------------------------------------------ a moment
 
     def write(self) -> None:
@@ -146,6 +198,8 @@ class _Node:
                 self._stage(stage)
             if stage + 1 == len(self.outputs):
                 self._fetch_given(f"(time + {ahead})", f"time + {ahead} >= 0 && time + {ahead} < T")
+                if self is self.kernel.nodes[-1]:
+                    self.kernel.end_moment()
             num_left = len([name for name in outputs if self._left_of(name)])
             if not writer.is_cluster:
                 writer.add("__syncthreads();")
@@ -203,10 +257,11 @@ class _Node:
         place = layout.delayed[product.edge] if age > 1 else layout.states[product.part]
         buffer = "before" if age == 1 else "now"
         pairs = tuple(pair for pair in product.pairs if pair[1] in fresh)
-        writer.multiply("sums", pairs, fresh, f"{place.start} + {buffer}", place.stride, matrix)
+        left, are_tiles = f"{place.start} + {buffer}", writer.is_cluster
+        writer.multiply("sums", pairs, fresh, left, place.stride, matrix, are_tiles=are_tiles)
         if stage == 1:
-            resets = layout.resets
-            writer.multiply("sums", product.reset_pairs, fresh, str(resets.start), resets.stride, matrix)
+            resets, late = layout.resets, product.reset_pairs
+            writer.multiply("sums", late, fresh, str(resets.start), resets.stride, matrix, are_tiles=are_tiles)
 
     def _inputs(self, stage: int) -> dict[str, str]:
         """What formulas read beside the fresh gates: from registers, or asked for here, before the products."""
@@ -243,6 +298,8 @@ class _Node:
                 texts.append(f"bias{self.number}_{gate}.x[u]")
             if gate in self.given:
                 texts.append(f"number({self.given[gate]}[m][half], u)")
+            if gate in self.handed_gates:
+                texts.append(f"handed{self.number}[{self.handed_gates.index(gate)}]{SUM}")
             if texts:
                 with writer.vectors(), writer.unrolled("u < U"):
                     writer.add(f"sums[{place}]{SUM} = {' + '.join(texts)};")

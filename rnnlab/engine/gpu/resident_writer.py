@@ -20,20 +20,45 @@ SUM = "[m][u / 2][half * 2 + u % 2]"  # where number `u` of a row is among sums
 class ResidentWriter(CudaWriter):
     """Gathers the text of one kernel of resident nodes."""
 
-    def __init__(self, plan: Plan, arithmetic: Arithmetic, resident: Resident, shape: Shape, **options: Any):
+    def __init__(
+        self,
+        plan: Plan,
+        arithmetic: Arithmetic,
+        resident: Resident,
+        shape: Shape,
+        *,
+        leg: int | None = None,
+        **options: Any,
+    ):
+        """A kernel to be; `leg` is the number of its component if it is one of a relay."""
         super().__init__(plan, arithmetic, **options)
-        self.resident, self.shape = resident, shape
+        self.resident, self.shape, self.leg = resident, shape, leg
         self.step, self.width = resident.step, resident.width
         self.share = self.width // shape.num_programs
         self.is_cluster = shape.num_programs > 1
 
     def text(self) -> KernelText:
         """The whole kernel."""
+        # registers for two programs on a multiprocessor, where a node is small
+        num_warps = warps_of(self.width, self.shape).num_warps
+        is_small = num_warps <= (8 if self.resident.most_gates == 1 else 4) and len(self.resident.codes) == 1
+        num_together = 2 if is_small and not self.is_cluster else 1
+        bounds = f"THREADS, {num_together}"
+        return self.kernel("resident.cu", self.constants, bounds, self.head, self.shape.num_programs)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """What `resident.cu` needs to know."""
         warps = warps_of(self.width, self.shape)
-        constants = {"ROWS": self.shape.rows, "PROGRAMS": self.shape.num_programs, "SHARE": self.share}
-        constants |= {"WIDTH": self.width, "WARPS": warps.num_warps}
-        constants |= {"THREADS": 32 * warps.num_warps, "M": warps.row_tiles, "N": warps.unit_tiles}
-        head = (
+        found = {"ROWS": self.shape.rows, "PROGRAMS": self.shape.num_programs, "SHARE": self.share}
+        found |= {"WIDTH": self.width, "WARPS": warps.num_warps}
+        return found | {"THREADS": 32 * warps.num_warps, "M": warps.row_tiles, "N": warps.unit_tiles}
+
+    @property
+    def head(self) -> str:
+        """Lines before all others: which rows and units a thread has."""
+        warps = warps_of(self.width, self.shape)
+        return (
             f"  const int lane = thread % 32, top = warp % {warps.num_row_groups} * M * 16;\n"
             f"  const int first_column = warp / {warps.num_row_groups} * N * 8, first_unit = blockIdx.x * SHARE;\n"
             "  const int own_unit = first_column + lane % 4 * U, unit = first_unit + own_unit;\n"
@@ -43,15 +68,16 @@ class ResidentWriter(CudaWriter):
             "  bool is_relu = false;\n"
             "  int turn = 0;\n"  # how often the programs of a cluster have heard from one another
         )
-        # registers for two programs on a multiprocessor, where a node is small
-        is_small = warps.num_warps <= (8 if self.resident.most_gates == 1 else 4) and len(self.resident.codes) == 1
-        num_together = 2 if is_small and not self.is_cluster else 1
-        return self.kernel("resident.cu", constants, f"THREADS, {num_together}", head, self.shape.num_programs)
 
     # ------------------------------------------------------------------------------------------- before and in the loop
 
     def start(self) -> None:
-        """Lines before the loop: whose nonlinearity it is, which is one for all nodes where members differ."""
+        """Lines before the loop: whose nonlinearity it is, which is one for all nodes where members differ.
+
+        In a relay the last warp does nothing but tell others of the moments that are done.
+        """
+        if self.leg is not None:
+            self.add(f"if (warp == WARPS) return tell({self.told(self.leg)} + blockIdx.x, T);")
         chosen = [code for code in self.resident.codes if not isinstance(code.choice, str)]
         if chosen:
             self.add(f"is_relu = ((const int *){self.array('relu', chosen[0].key)})[member] != 0;")
@@ -64,6 +90,15 @@ class ResidentWriter(CudaWriter):
         self.add("end_group();", "await_groups<0>();", "__syncthreads();")
         if self.is_cluster:
             self.add("meet();")
+
+    def told(self, leg: int) -> str:
+        """Text of where the programs of a leg of the relay say how many moments of the same sequences are done."""
+        return f"((int *){self.array('told', leg)} + (member * num_blocks + first_row / ROWS) * PROGRAMS)"
+
+    def end_moment(self) -> None:
+        """A line after all that others may read of a moment: in a relay it is told of now."""
+        if self.leg is not None:
+            self.add("__syncthreads();")
 
     def counter(self, layout: Layout) -> str:
         """The counter of the bytes that now come from the programs of a cluster: two take turns."""
@@ -136,7 +171,15 @@ class ResidentWriter(CudaWriter):
             self.add(f"send_tile({place}, (const float (&)[4]){variable.removesuffix('[half]')}, {counter});")
 
     def multiply(
-        self, sums: str, pairs: Pairs, places: Sequence[int], left: str, left_stride: int, matrix: Place
+        self,
+        sums: str,
+        pairs: Pairs,
+        places: Sequence[int],
+        left: str,
+        left_stride: int,
+        matrix: Place,
+        *,
+        are_tiles: bool,
     ) -> None:
         """Lines that add products of rows in shared memory with gates of a matrix to `sums[place]`."""
         for mine, theirs in runs(pairs, 1):
@@ -144,7 +187,7 @@ class ResidentWriter(CudaWriter):
             right = f"address_of(shared) + {matrix.start} + ({mine.start} * SHARE + first_column) * {matrix.stride}"
             target = f"(float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}]"
             self.add(
-                f"multiply_all<{count}, PROGRAMS != 1>({target}, "
+                f"multiply_all<{count}, {str(are_tiles).lower()}>({target}, "
                 f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
                 f"{matrix.stride}, SHARE * {matrix.stride}, WIDTH * {self.itemsize});"
             )

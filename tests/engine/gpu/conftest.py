@@ -3,11 +3,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from rnnlab.engine.gpu import launch, program
+from rnnlab.engine.gpu import arrays, choice, launch, program
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.resident import Shape
+from rnnlab.engine.gpu.sharing import Processors
 from tests.engine.gpu.checks import IS_INTERPRETED, BreakKernels, ChooseShape
+from tests.engine.gpu.emulator import PROCESSORS, EmulatedFunction
 
 
 @pytest.fixture(autouse=IS_INTERPRETED, scope="session")
@@ -78,3 +81,15 @@ def break_kernels(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> BreakK
         return changed
 
     return change_all
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> None:
+    """The CPU stands for a GPU of few multiprocessors, which runs kernels in CUDA C++."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # or a model on the CPU would take the CPU's path
+    for module in (program, choice):
+        monkeypatch.setattr(module, "is_interpreted", lambda: False)
+    for module in (arrays, choice):
+        monkeypatch.setattr(module, "processors", lambda _: Processors(PROCESSORS, PROCESSORS))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    monkeypatch.setattr(program, "CudaFunction", EmulatedFunction)

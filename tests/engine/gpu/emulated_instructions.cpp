@@ -22,6 +22,7 @@ typedef long long i64;
 #define __global__
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
+#define __grid_constant__
 #define __CUDA_ARCH__ 900
 using std::max;
 using std::min;
@@ -71,6 +72,8 @@ struct Fiber {
   Index thread;
   int lane;
   struct Warp *warp;
+  const int *flag_seen = nullptr;
+  int value_seen;
   bool has_begun = false, is_done = false, waits_for_program = false;  // or for bytes from another
   std::vector<std::vector<Copy>> groups{1};  // copies on their way, by the group that they were ended in
 };
@@ -258,7 +261,17 @@ inline bool has_come(u32 counter, int phase) {
   return false;
 }
 
-inline int seen(const int *flag) { return *(const volatile int *)flag; }
+// who sees the same as the last time lets others run
+inline int seen(const int *flag) {
+  Fiber *me = current;
+  if (flag == me->flag_seen && *(const volatile int *)flag == me->value_seen) {
+    me->waits_for_program = true;
+    let_others();
+    me->waits_for_program = false;
+  }
+  me->flag_seen = flag, me->value_seen = *(const volatile int *)flag;
+  return me->value_seen;
+}
 inline void show(int *flag, int value) { *(volatile int *)flag = value; }
 
 // ------------------------------------------------------------------------------------------------------------- running
@@ -291,19 +304,22 @@ static void add_program(std::vector<std::unique_ptr<Program>> &programs, Index b
   }
 }
 
+static bool is_held_up(const Fiber &fiber) { return fiber.barrier && fiber.barrier->generation == fiber.generation; }
+
 // lets a warp run until it must wait for its program, or has long waited for others; whether it is done
 static bool run_warp(Warp &warp) {
   for (int turn = 0; turn < (chance ? 3 : MOST_TURNS); ++turn) {
     bool is_done = true, waits = true;
     for (Fiber &fiber : warp.fibers) {
       if (fiber.is_done) continue;
-      if (!fiber.barrier || fiber.barrier->generation != fiber.generation) {
+      if (!is_held_up(fiber)) {
         current = &fiber, threadIdx = fiber.thread;
         blockIdx = fiber.program->block, shared = fiber.program->start();
         let(fiber);
       }
       is_done = is_done && fiber.is_done;
-      waits = waits && (fiber.is_done || fiber.waits_for_program);
+      // those who wait for lanes of their warp wait for what these wait for
+      waits = waits && (fiber.is_done || fiber.waits_for_program || is_held_up(fiber));
     }
     if (is_done || waits) return is_done;
   }

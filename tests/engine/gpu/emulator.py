@@ -4,16 +4,29 @@ import ctypes
 import hashlib
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
+import torch
+
 from rnnlab.engine.disk import cache_folder
 from rnnlab.engine.gpu.cuda_writer import library_text
 
 COMPILER = shutil.which("g++")
+PROCESSORS = 8
+NEEDS = [  # marks of tests that run here
+    pytest.mark.usefixtures("emulated"),
+    pytest.mark.skipif(COMPILER is None, reason="g++ is not installed"),
+    pytest.mark.skipif(
+        torch.cuda.is_available(), reason="there is a GPU: test_population and test_spread run them there"
+    ),
+    pytest.mark.skipif(sys.platform != "linux", reason="fibers are Linux's"),
+]
 OPTIONS = ("-std=c++17", "-O1", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-w", "-fPIC")
 _RUN = """
 static Arguments arguments;
@@ -46,9 +59,11 @@ class EmulatedFunction:
     """Stands in for `CudaFunction`: the function `kernel` of a text, whose arrays lie in the CPU's memory.
 
     With a seed it is chance which warps run, and what is sent arrives at once; with 0 all run in turn, and it is late.
+    All clusters may run at once though none has asked for that: those of a relay do where there is room for them.
     """
 
     seed = 0
+    runs_all = False
 
     def __init__(self, source: str, device: int, shared_bytes: int) -> None:
         self._library, self._shared_bytes = _library(source), shared_bytes
@@ -57,7 +72,9 @@ class EmulatedFunction:
         """Run a grid of programs, one cluster after another, or all at once where they wait for one another."""
         numbers = (ctypes.c_int64 * len(arguments))(*arguments)
         sizes = ((ctypes.c_int * 3)(*grid), num_threads, self._shared_bytes)
-        wrong: bytes | None = self._library.run(numbers, *sizes, ctypes.c_bool(at_once), ctypes.c_uint32(self.seed))
+        wrong: bytes | None = self._library.run(
+            numbers, *sizes, ctypes.c_bool(at_once or self.runs_all), ctypes.c_uint32(self.seed)
+        )
         if wrong is not None:
             raise EmulationError(wrong.decode())
 

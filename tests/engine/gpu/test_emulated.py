@@ -2,9 +2,8 @@
 
 import copy
 import gc
-import sys
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pytest
@@ -13,11 +12,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from rnnlab import CELLS, Architecture, Cell, EdgeSpec, Model, ModelError, NodeSpec, architecture, sigmoid, tanh
-from rnnlab.engine.gpu import arrays, choice, launch, program
+from rnnlab.engine.gpu import launch, program
 from rnnlab.engine.gpu.autograd import run_gpu
 from rnnlab.engine.gpu.choice import gpu_program, spread_reason
 from rnnlab.engine.gpu.resident import Resident, Shape
-from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.training.numbers import Layout, arrays_of
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import (
@@ -29,7 +27,7 @@ from tests.engine.gpu.checks import (
     check_not_finite,
     compare,
 )
-from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
+from tests.engine.gpu.emulator import NEEDS, PROCESSORS, EmulatedFunction, EmulationError
 from tests.engine.networks import (
     both_directions,
     by_graph,
@@ -44,13 +42,7 @@ from tests.engine.networks import (
 )
 from tests.engine.strategies import architectures
 
-pytestmark = [
-    pytest.mark.skipif(COMPILER is None, reason="g++ is not installed"),
-    pytest.mark.skipif(
-        torch.cuda.is_available(), reason="there is a GPU: test_population and test_spread run them there"
-    ),
-    pytest.mark.skipif(sys.platform != "linux", reason="fibers are Linux's"),
-]
+pytestmark = NEEDS
 
 SIZES = {"input_size": 3, "output_size": 2}
 RESIDENT = ("sh:tanh", "sh:gru", "st:lstm", "skip-3:lstm", "skip-9:lstm-edges", "td:gru-cudnn", "mongia-d:lstm")
@@ -58,24 +50,8 @@ NETWORKS = catalogue(units=20)
 IN_TURN = [labels[number % len(labels)] for number, labels in enumerate(by_graph(NETWORKS).values())]
 OF_LONG_AGO = ("skip-3", "section45-4", "clockwork")  # have states of longer ago than a step, which clusters do not see
 SPREAD = ("sh:gru", "td:lstm", "skip-3:lstm-edges", "mongia-d:tanh", "special-4:ugrnn", "stack-2:intersection")
-PROCESSORS = 8
 MANY_ARE_NOT_RESIDENT = [HealthCheck.filter_too_much]
 precisions = st.sampled_from(sorted(TOLERANCES))
-
-
-@pytest.fixture(autouse=True)
-def emulated(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """The CPU stands for a GPU of few multiprocessors."""
-    monkeypatch.setenv("TRITON_INTERPRET", "1")  # or a model on the CPU would take the CPU's path
-    for module in (program, choice):
-        monkeypatch.setattr(module, "is_interpreted", lambda: False)
-    for module in (arrays, choice):
-        monkeypatch.setattr(module, "processors", lambda _: Processors(PROCESSORS, PROCESSORS))
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
-    monkeypatch.setattr(program, "CudaFunction", EmulatedFunction)
-    gpu_program.cache_clear()
-    yield
-    gpu_program.cache_clear()
 
 
 def are_resident(network: Architecture, precision: str = "float32") -> bool:
