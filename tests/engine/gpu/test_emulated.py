@@ -402,19 +402,26 @@ def test_a_broken_kernel_fails(break_kernels: BreakKernels, name: str, old: str,
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new"),
+    ("name", "old", "new", "seed"),
     [
-        ("sh:lstm", "await_bytes(", "(void)("),  # what other programs have not sent yet
-        ("sh:lstm", "turn / 2 % 2", "0"),  # what they sent two steps ago
-        ("sh:gru", "turn % 2 * 8", "0"),  # one counter for two
-        ("sh:lstm", "add_parts(now0, shared", "add_parts(now0, shared + 512"),  # those of another thread
-        ("sh:gru", "unit / 8 * TILE,", "unit / 8 % 2 * TILE,"),  # in the place of other units
-        ("td:gru", "% 3 * ", "% 2 * "),  # late gates are overwritten by who is an exchange ahead
+        ("sh:lstm", "await_bytes(", "(void)(", 0),  # what other programs have not sent yet
+        ("sh:lstm", "turn / 2 % 2", "0", 0),  # what they sent two steps ago
+        ("sh:gru", "turn % 2 * 8", "0", 0),  # one counter for two
+        ("sh:lstm", "add_parts(now0, shared", "add_parts(now0, shared + 512", 0),  # those of another thread
+        ("sh:gru", "unit / 8 * TILE,", "unit / 8 % 2 * TILE,", 0),  # in the place of other units
+        ("td:gru", "% 3 * ", "% 2 * ", 1),  # late gates are overwritten by who is an exchange ahead
     ],
 )
 def test_a_broken_kernel_of_a_cluster_fails(
-    break_kernels: BreakKernels, choose_shape: ChooseShape, name: str, old: str, new: str
+    monkeypatch: pytest.MonkeyPatch,
+    break_kernels: BreakKernels,
+    choose_shape: ChooseShape,
+    name: str,
+    old: str,
+    new: str,
+    seed: int,
 ) -> None:
+    monkeypatch.setattr(EmulatedFunction, "seed", seed)
     used = choose_shape(2)
     changed = break_kernels(old, new)
     with pytest.raises((DifferenceError, EmulationError)):
