@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from rnnlab import Model, architecture, from_torch
 from rnnlab.bench.equality import by_time, results
 from rnnlab.bench.loops import LOOPS
+from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.relay import relay_shape
 from tests.engine.comparison import DifferenceError, Tolerance, Way, compare_ways
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -25,6 +27,7 @@ import gpu_flashrnn
 import gpu_models
 import gpu_populations
 import gpu_process
+import gpu_relay
 import gpu_relu
 import gpu_single
 import gpu_sizes
@@ -255,6 +258,20 @@ def test_races_hold_every_network_of_the_table() -> None:
     assert len(found) == 3 * 4 + 2 + 1 + 6
     assert found["sh:lstm", 768, 16].cases[0].steps == 1024
     assert [race.cases[0].network for race in gpu_single.flashrnn_races()] == ["heads-12:lstm", "heads-1:lstm"]
+
+
+def test_every_stack_that_is_timed_as_a_relay_can_be_one() -> None:
+    found = {
+        case: relay_shape(
+            gpu_program(gpu_models.network_of(case), None, case.precision, is_spread=False, is_relay=True),
+            (1, case.batch),
+            132,
+        )
+        for case in gpu_relay.cases()
+        if case.path == "gpu-relay"
+    }
+    assert len(found) == len(gpu_relay.NETWORKS)
+    assert not [shape for shape in found.values() if isinstance(shape, str)]
 
 
 def test_a_row_says_what_is_missed() -> None:
