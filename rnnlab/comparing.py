@@ -81,29 +81,30 @@ def compare(
 ) -> Report:
     """Compare architectures fairly: equal parameters, equal tuning, several seeds, a statistical test.
 
-    Called again with the same arguments it goes on where it was.
+    Called again with the same arguments, it continues where it stopped.
 
     Args:
-        architectures: names of the catalogue, such as `td` or `td:lstm`, and JSON files of one's own.
+        architectures: names of the catalogue, such as `td` or `td:lstm`, and JSON files of your own.
         task: a name, a table with a name and arguments, or a task.
-        parameters: how many numbers each network may have at most; all are made as wide as that allows.
-        trials: how many hyperparameter settings are tried for each; TRIALS where neither it nor a budget is given.
-        budget: instead of trials, the time for everything, such as "10m", or in seconds; each architecture has the
-            same share of it.
+        parameters: the largest number of parameters a network may have; all are made as wide as that allows.
+        trials: how many hyperparameter settings are tried for each; 32 if neither this nor a budget is given.
+        budget: instead of `trials`, the time for everything, as text such as "10m" or in seconds; each architecture has
+            the same share of it.
         seeds: how often the best setting of each is trained again.
-        steps: of each training run; by default those of STEPS for the task.
-        space: what is tuned: the name of a paper's space, a `SearchSpace`, or a table as in a specification; by
-            default Collins et al.'s for each architecture's cells.
-        sampler: what suggests settings.
-        hyperparameters: by name, those that are not tuned; they leave the space.
-        seed: of everything random.
+        steps: the number of steps of each training run; by default what suits the task (STEPS).
+        space: what to tune: the name of a paper's space, a `SearchSpace`, or a table as in a specification; by default
+            the space of Collins et al. for each architecture's cells.
+        sampler: the sampler that suggests settings.
+        hyperparameters: the values of those that are not tuned, by name; they leave the space.
+        seed: the seed of everything random.
         precision: as in `train`.
         store: a SQLite file, or the URL of a PostgreSQL database.
-        name: of the study; by default made from all that decides its result.
-        workers: how many processes work on it.
-        output: where to write the report: a .html, .md or .json file, or a folder for an HTML file named as the study.
-        options: device, report, stop and the rest, as in `Work`. Without a `population`, trials are suggested in ROUNDS
-            rounds at least.
+        name: the name of the study; by default derived from everything that decides its result.
+        workers: how many processes share the work.
+        output: where to write the report: a .html, .md or .json file, or a folder, in which an HTML file is named after
+            the study.
+        options: device, report, stop and the rest, as in `Work`. Without a `population`, trials come in at least four
+            rounds of suggestions (ROUNDS).
 
     Raises:
         RnnlabError: before any work starts, if something cannot be done as asked.

@@ -18,7 +18,7 @@ NamedEdge = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Family:
-    """One line of the catalogue: a construction, and the names under which it is shown."""
+    """An entry of the catalogue: a construction, and the names under which it is shown."""
 
     pattern: str
     examples: tuple[str, ...]
@@ -27,7 +27,7 @@ class Family:
     build: Callable[..., CyclicGraph]
 
     def match(self, name: str) -> list[int] | None:
-        """The numbers that `name` gives to the pattern's capital words, or None where it is of another family."""
+        """The numbers in place of the pattern's capital letters in `name`; None if it belongs to another family."""
         found = re.fullmatch(re.sub(r"[A-Z]+", r"([0-9]{1,6})", self.pattern), name)
         return None if found is None else [int(number) for number in found.groups()]
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def html_page(record: "StudyRecord", parts: tuple[Part, ...], *, is_brief: bool = False) -> str:
-    """The whole page; where it is brief, without the drawings of the single comparisons."""
+    """The whole page; where it is brief, without the figures of the individual comparisons."""
     title = report_title(record, parts)
     body = "\n".join(
         (

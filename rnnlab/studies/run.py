@@ -48,18 +48,19 @@ def run_study(
     cpus_per_worker: int = 1,
     **options: Unpack[WorkOptions],
 ) -> StudyRecord:
-    """Do what a specification asks for, as far as it is not done, and give everything that came of it.
+    """Run the study that a specification describes, as far as it has not been run, and return all its results.
 
-    Called again it goes on where it was; several processes or machines that call it with the same store share the work.
+    Called again, it continues where it stopped; several processes or machines that call it with the same store share
+    the work.
 
     Args:
-        spec: a specification, the file that holds one, the name of one that comes with rnnlab, or of a study that is
-            in the store.
-        scale: which of its scales, where `spec` is a file or a name.
+        spec: a specification, a file that contains one, or the name of one that comes with rnnlab or of a study in the
+            store.
+        scale: which of its scales, if `spec` is a file or a name.
         store: a SQLite file, or the URL of a PostgreSQL database.
-        workers: how many processes of this machine, or tasks of the cluster, work on it.
+        workers: how many processes of this machine, or tasks of the cluster, share the work.
         ray: the address of a Ray cluster, or `local`.
-        cpus_per_worker: how many cores each worker has there, if it has no GPU.
+        cpus_per_worker: how many cores each worker has on the cluster, if it has no GPU.
         options: as in `Work`.
 
     Raises:
@@ -134,10 +135,10 @@ def resume_study(
     cpus_per_worker: int = 1,
     **options: Unpack[WorkOptions],
 ) -> StudyRecord:
-    """Go on with a study that is in the store, or with the record of one, which is put there.
+    """Continue a study from the store, or from its record, which is first put into the store.
 
     Args:
-        name: of the study, or a file that `StudyRecord.save` wrote (what ends in .json or .json.gz).
+        name: the name of the study, or a file that `StudyRecord.save` wrote (any name that ends in .json or .json.gz).
         store, workers, ray, cpus_per_worker, options: as in `run_study`.
 
     Raises:

@@ -86,11 +86,11 @@ class Product:
 
 @dataclass(frozen=True)
 class StudySpec:
-    """A study before it is run; `from_json` and `load_spec` make it.
+    """The specification of a study; `from_json` and `load_spec` make it.
 
     Args:
-        document: all keys and values, at its scale.
-        folder: where files that it names are looked for.
+        document: all keys and values, at the chosen scale.
+        folder: the folder in which files that it names are looked for.
 
     >>> spec = StudySpec.from_json({"name": "first", "task": "adding", "architectures": ["sh", "td"],
     ...                             "parameters": [1000, 10000], "trials": 20})
@@ -130,28 +130,28 @@ class StudySpec:
 
     @property
     def name(self) -> str:
-        """As the file has it."""
+        """The name as in the file, without a scale."""
         return self.document["name"]
 
     @property
     def title(self) -> str:
-        """What it is about."""
+        """A line about its subject."""
         return self.document.get("title", "")
 
     @property
     def scale(self) -> str | None:
-        """At which scale it is; None if there is only one."""
+        """Its scale; None if it has no scales."""
         return self.document.get("scale")
 
     @property
     def study(self) -> str:
-        """What it is called in a store: NAME, or NAME-SCALE."""
+        """Its name in a store: NAME, or NAME-SCALE."""
         name = self.document["name"]
         return name if self.scale is None or not isinstance(name, str) else f"{name}-{self.scale}"
 
     @property
     def budget(self) -> int | None:
-        """How many trials all arms have together; None where each has its own number."""
+        """How many trials all arms have together; None if each has its own number."""
         return whole("budget", self.document["budget"], 1) if "budget" in self.document else None
 
     @property
@@ -166,7 +166,7 @@ class StudySpec:
 
     @property
     def products(self) -> tuple[Product, ...]:
-        """What the arms are made of."""
+        """The products of lists that the arms are made from."""
         shared = {key: value for key, value in self.document.items() if key in _PRODUCT_KEYS}
         if "arms" not in self.document:
             return (_product("the specification", shared),)
@@ -186,17 +186,17 @@ class StudySpec:
         return "\n".join([*lines, *(f"  {key:<{width}}  {_shown(rows[key])}" for key in sorted(rows))])
 
     def to_json(self) -> dict[str, Any]:
-        """All keys and values; `from_json` makes the specification again."""
+        """All keys and values; `from_json` reads them back."""
         return json.loads(json.dumps(self.document))
 
     @classmethod
     def from_json(cls, values: Any, *, scale: str | None = None, folder: str | Path = ".") -> "StudySpec":
-        """A specification from keys and values as a file has them.
+        """A specification from keys and values as in a file.
 
         Args:
-            values: by key.
-            scale: which of its scales; if omitted, the default one.
-            folder: where files that it names are looked for.
+            values: the values by key.
+            scale: which of its scales; by default the default one.
+            folder: the folder in which files that it names are looked for.
 
         Raises:
             TuningError: naming the key that is wrong.

@@ -37,19 +37,19 @@ class WorkerStanding:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyStatus:
-    """How a study stands.
+    """The progress of a study.
 
     Args:
-        name: of the study.
+        name: the name of the study.
         store: where it is.
-        arms: how tuning stands, arm by arm.
-        seeds: how the best settings over seeds stand, the first of each arm first; empty before tuning is complete, or
-            where there are none.
-        num_seeds: how many seeds there are to be.
-        num_finalists: how many settings, of all arms together, are to be trained over them.
-        workers: those that are alive.
-        lost: those that have been silent for longer than they said; others go on with their trials.
-        seconds_left: estimated from the trials that have ended; None before the first, 0 once all have.
+        arms: the progress of tuning, arm by arm.
+        seeds: the progress of the runs over seeds, the best setting of each arm first; empty before tuning is complete,
+            or if there are no such runs.
+        num_seeds: how many seeds are planned.
+        num_finalists: how many settings, of all arms together, are trained over these seeds.
+        workers: the workers that are alive.
+        lost: workers that have been silent for longer than their grace; others take over their trials.
+        seconds_left: an estimate from the trials that have ended; None before the first has, 0 once all have.
     """
 
     name: str
@@ -112,10 +112,10 @@ class StudyEntry:
 
 
 def study_status(name: str, store: Store | str | Path = DEFAULT) -> StudyStatus:
-    """How a study stands.
+    """The progress of a study.
 
     Args:
-        name: of the study.
+        name: the name of the study.
         store: where it is.
 
     Raises:
@@ -126,7 +126,7 @@ def study_status(name: str, store: Store | str | Path = DEFAULT) -> StudyStatus:
 
 
 def list_studies(store: Store | str | Path = DEFAULT) -> tuple[StudyEntry, ...]:
-    """The studies in a store, by name; none where the file is not there yet."""
+    """The studies in a store, by name; none if the store does not exist yet."""
     if not isinstance(store, Store) and not is_there(store):
         return ()
     with opened(store) as place:

@@ -110,7 +110,7 @@ class DataListing:
 def list_data(data_sets: Iterable[DataSet] | None = None, folders: Sequence[Path] | None = None) -> DataListing:
     """Every data set: whether its files are there and verified, where they are published, and under which terms.
 
-    Every file that is found is unpacked and hashed anew.
+    Every file that is found is unpacked and hashed again.
     """
     looked_in = tuple(data_folders() if folders is None else folders)
     listed = DATA_SETS.values() if data_sets is None else data_sets

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """One line of the list of tasks.
+    """An entry in the list of tasks.
 
     Args:
         name: the name on the command line.
         place: `module:Class`, in `rnnlab.tasks`.
         summary: what the network has to do, in a few words.
         citation: where it is described.
-        data_set: which files it needs; None where it makes its sequences itself.
+        data_set: which files it needs; None if it generates its sequences itself.
     """
 
     name: str
@@ -87,14 +87,14 @@ TASKS = {row[0]: TaskEntry(*row) for row in _ROWS}
 
 
 def task(name: str, **arguments: Any) -> "AbstractTask":
-    """A task by name with its arguments, those omitted at the sizes of its paper.
+    """A task by name; arguments that are left out have the values of its paper.
 
     Args:
         name: as `rnnlab list tasks` shows it, or a Python file that defines one task.
-        arguments: the task's own; a list stands for a tuple, as in JSON.
+        arguments: those of the task; a list stands for a tuple, as in JSON.
 
     Raises:
-        TaskError: no such task or argument, or a value that the task cannot have.
+        TaskError: there is no such task or argument, or a value is one that the task cannot have.
 
     >>> print(task("adding", length=200))
     adding(length=200)

@@ -52,30 +52,30 @@ def train(
 
     Args:
         architecture: what to train; its widths must fit the task.
-        task: what to train it on. Training draws from `train`, evaluation goes through `validation`, and at the end
-            through `test`.
-        hyperparameters: of one network, or a sequence of them for a population, one for each member.
-        seed: of the batches, the noise and the dropout, which all members share: each member is trained as it would be
-            alone.
+        task: what to train it on. Training uses the split `train`, evaluation `validation` and, at the end, `test`.
+        hyperparameters: those of one network, or for a population a sequence with one for each member.
+        seed: the seed of batches, noise and dropout, which all members share: each is trained as it would be alone.
         device: where to train.
         path, precision: as in `Model`.
-        use_graph: whether steps run as a CUDA graph. Left out, they do on a GPU, but for streams cut within a period.
-        compact: whether members that have ended are taken out of the population, once half of it has, so that the
+        use_graph: whether steps run as a CUDA graph. By default they do on a GPU, except for streams that are cut
+            within a period.
+        compact: whether to take members that have ended out of the population, once they are half of it, so that the
             others run faster. Results do not depend on it.
-        report: called with everything that happens (`rnnlab.training.events`).
-        report_every: after how many steps the host looks at losses and at who diverged.
-        checkpoint: a folder in which the run is saved, to go on with after an interruption.
-        save_every: after how many steps it is, or how much time, more where saving takes a large part of it; also at
-            the end.
-        resume: whether to go on from the checkpoint in that folder.
-        stop: asked after every step; once it says yes, the run is saved and comes back incomplete.
+        report: a function that is called with every event (`rnnlab.training.events`).
+        report_every: every how many steps the host looks at the losses and checks for divergence.
+        checkpoint: a folder to save the run in, so that it can be resumed after an interruption.
+        save_every: the number of steps, or the time, between saves; time is stretched if saving takes a large part of
+            it. The run is also saved at the end.
+        resume: whether to continue from the checkpoint in that folder.
+        stop: a function that is called after every step; once it returns True, the run is saved and returned
+            incomplete.
 
     Returns:
-        The model with the numbers that were best on validation, and how each member fared.
+        The model with the parameters that were best on validation, and how each member fared.
 
     Raises:
-        TrainingError: hyperparameters or a task that do not fit together.
-        CheckpointError: a checkpoint cannot be written or read, or is of another run.
+        TrainingError: hyperparameters or a task do not fit together.
+        CheckpointError: a checkpoint cannot be written or read, or belongs to another run.
 
     >>> from rnnlab import architecture, task
     >>> adding = task("adding", length=10, num_evaluation=100)

@@ -32,25 +32,25 @@ MOST_INTERMEDIATE = 20  # enough for plots; the whole curve is in the record
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One point and what came of it.
+    """One point of a search space, and the result of training with it.
 
     Args:
         arm, number: which trial.
         state: `running`, `complete` or `infeasible`.
-        point: what was suggested.
-        hyperparameters: all of them.
-        arguments: those of the task that the point decided.
-        seed: of the initial weights.
-        num_parameters: of the network.
+        point: the point that was suggested.
+        hyperparameters: all hyperparameters, tuned or not.
+        arguments: the task's arguments that the point decided.
+        seed: the seed of the initial weights.
+        num_parameters: the number of parameters of the network.
         value: the watched score on validation; None unless complete.
-        scores: by split (`train`, `validation`, `test`) and name, with the numbers that were best on validation.
+        scores: by split (`train`, `validation`, `test`) and name, with the parameters that were best on validation.
         outcome: how training ended, as in `Member`; None while it runs.
-        reason: why it is infeasible.
+        reason: why it is infeasible, if it is.
         num_steps: how many steps it was trained, or the step that diverged.
         best_step: after how many steps it was best on validation.
-        wall_seconds: how long its population was trained, the time of lost and interrupted workers included.
+        wall_seconds: how long its population was trained, including time on lost and interrupted workers.
         population: how many members were trained together.
-        run: engine path, device, precision, versions, worker, how often its worker was lost.
+        run: engine path, device, precision, versions, worker, and how often its worker was lost.
         curve: steps, scores on validation and training losses over time.
     """
 

@@ -32,14 +32,14 @@ USUAL_TRIALS = 100
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tuning:
-    """What came of tuning.
+    """The result of tuning.
 
     Args:
-        name: of the study.
+        name: the name of the study.
         store: where it is.
         arm: what was tuned.
         trials: all trials so far, by number.
-        is_complete: whether all have ended; otherwise `tune` goes on when it is called again.
+        is_complete: whether all have ended; if not, calling `tune` again continues.
     """
 
     name: str
@@ -100,26 +100,27 @@ def tune(
 ) -> Tuning:
     """Find good hyperparameters of an architecture for a task.
 
-    Called again with the same arguments it goes on where it was, or gives the result that is there; with more trials it
-    adds some. Several processes that call it with the same store share the work.
+    Called again with the same arguments, it continues where it stopped, or returns the result that is already there;
+    with more trials it adds some. Several processes that call it with the same store share the work.
 
     Args:
         architecture: what to tune.
-        task: what it is trained on, or a table with its name and arguments; its watched score on validation decides.
-        space: what is tuned: a space; or one of a paper's, whose fixed values come with it (`named_space`), or just its
-            name; by default Collins et al.'s.
+        task: what to train it on, or a table with its name and arguments. Tuning improves the task's watched score on
+            validation.
+        space: what to tune: a space, the space of a paper together with the values it fixes (`named_space`), or only
+            the name of such a space; by default that of Collins et al.
         trials: how many points to try; by default 100, or all of a grid that has fewer.
-        sampler, sampler_options: what suggests them: `gp`, `random`, `grid` or `tpe`, and its own options.
-        hyperparameters: all those that are not tuned, or some of them by name. Those by name, others that differ from
-            their defaults, and arguments given to the task likewise, are not tuned where a paper's space has them.
+        sampler, sampler_options: the sampler, `gp`, `random`, `grid` or `tpe`, and its own options.
+        hyperparameters: those that are not tuned, all of them or some by name. What is given here, by name or as a
+            value other than the default, is taken out of a paper's space, and so are arguments given to the task.
         store: a SQLite file, or the URL of a PostgreSQL database.
-        name: of the study; by default made from all that decides its result.
-        seed: of everything random.
+        name: the name of the study; by default derived from everything that decides its result.
+        seed: the seed of everything random.
         device, population, checkpoints, save_every, report, report_every, stop, grace: as in `Work`.
         path, precision: as in `train`.
 
     Raises:
-        TuningError: what is asked for does not fit together, or the store cannot be used.
+        TuningError: the arguments do not fit together, or the store cannot be used.
 
     >>> from rnnlab import architecture, task
     >>> from rnnlab.tuning.dimensions import Float
