@@ -224,7 +224,7 @@ def _without_given(contest: dict[str, Any]) -> dict[str, Any]:
         return contest
     base = contest.get("space", "collins")
     if not isinstance(base, str) or base not in SPACES:
-        raise TuningError(f"hyperparameter {given[0]} is given, and tuned: take it out of the space")
+        raise TuningError(f"hyperparameter {given[0]} is both given and tuned: take it out of the space")
     return contest | {"space": {"base": base, "without": given}}
 
 

@@ -71,7 +71,7 @@ class Architecture:
         """The cell of a hidden node."""
         name = self.by_key[key].cell
         if name is None:
-            raise ArchitectureError(f"{self.label(key)} is no hidden node and has no cell")
+            raise ArchitectureError(f"{self.label(key)} is not a hidden node, so it has no cell")
         return named_cell(name)
 
     @property
@@ -269,7 +269,9 @@ class Architecture:
                 self._check_carries(node)
                 depths = [edge for edge in self.incoming(node.key) if edge.role == "depth"]
                 if len(depths) > 1:
-                    raise ArchitectureError(f"node {self.label(node.key)} has {len(depths)} depth inputs, wants one")
+                    raise ArchitectureError(
+                        f"node {self.label(node.key)} has {len(depths)} depth inputs, it must have one"
+                    )
                 if depths and not self.has_matrix(depths[0]):
                     raise ArchitectureError(
                         f"edge {depths[0]} is a depth input, so it must feed a gate of {node.cell!r}"

@@ -123,7 +123,9 @@ class Cell:
         repeated = {name for name in names if names.count(name) > 1}
         numbered = {n for n in names for gate in self.edge_gates if n.startswith(gate) and n[len(gate) :].isdigit()}
         if clashing := sorted(repeated | numbered):
-            raise ArchitectureError(f"cell {self.name!r}: each gate has a name of its own, {clashing} would come twice")
+            raise ArchitectureError(
+                f"cell {self.name!r}: names of gates must differ, but {clashing} would be given twice"
+            )
 
     def _check_reset(self, reset: Expression | None) -> None:
         """The gates of the second product wait for what `reset` computes, so it cannot wait for them."""

@@ -50,7 +50,7 @@ class NodeSpec:
         _name(label, "cell", self.cell)
         _name(label, "bias", self.bias)
         if self.encoding == "tokens" and self.kind != "input":
-            raise ArchitectureError(f"{label} is no input, so it takes no tokens")
+            raise ArchitectureError(f"{label} is not an input, so it takes no tokens")
 
     @property
     def key(self) -> NodeKey:

@@ -126,7 +126,9 @@ def report_command(
         typer.Option("--output", "-o", help="Where to write it: a folder, or a .html, .md or .json file."),
     ] = Path(),
     store: StorePlace = "rnnlab.db",
-    brief: Annotated[bool, typer.Option("--brief", help="Leave out the figures of the individual comparisons.")] = False,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Leave out the figures of the individual comparisons.")
+    ] = False,
 ) -> None:
     """Write the report of a study: verdict, figures and tables.
 

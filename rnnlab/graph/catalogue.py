@@ -42,7 +42,9 @@ def named_graph(name: str) -> CyclicGraph:
         if (numbers := family.match(name)) is not None:
             return family.build(*numbers)
         if name.lower() == family.pattern.lower():
-            raise GraphError(f"{name!r} is a family: put numbers for its capital words, as in {family.examples[0]!r}")
+            raise GraphError(
+                f"{name!r} is a family: put numbers in place of its capital letters, as in {family.examples[0]!r}"
+            )
     names = [example for family in CATALOGUE for example in family.examples]
     close = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""

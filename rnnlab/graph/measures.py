@@ -122,7 +122,7 @@ def recurrent_depth(graph: CyclicGraph) -> Fraction:
 
 
 def feedforward_depth(graph: CyclicGraph) -> Fraction | None:
-    """d_f: how deep the path from input to output is beyond d_r (definition 3.2); None if no input reaches an output."""
+    """d_f: how deep the path from input to output is beyond d_r (definition 3.2); None without such a path."""
     return measure(checked_graph(graph, "feedforward_depth")).feedforward_depth
 
 

@@ -83,7 +83,9 @@ def _networks(owner: Product) -> list[dict[str, Any]]:
         return [{"architecture": name} for name in owner.architectures]
     for name in owner.architectures:
         if ":" in name or (not _is_file(name) and split_name(name)[1] is not None):
-            raise TuningError(f"architecture {name!r} gives its cell itself, so it cannot have those of cells")
+            raise TuningError(
+                f"architecture {name!r} gives its cell itself, so it cannot take the `cells` of the specification"
+            )
     return [{"architecture": name, "cell": cell} for name in owner.architectures for cell in owner.cells]
 
 

@@ -57,7 +57,7 @@ def _restore_arm(store: Store, study: str, arm: Arm, trials: Sequence[Trial]) ->
     seconds = max(trial.wall_seconds or 0.0 for trial in kept)
     lot = lots.claim(arm.name, [], [trial.point for trial in kept], "a record", seconds=seconds)
     if lot is None:
-        raise TuningError(f"store {store.place}: somebody else is making {study!r}")
+        raise TuningError(f"store {store.place}: another process is adding {study!r}")
     Trials(store, study, arm).restore(lot, kept)
     is_over = lots.finish(lot) if all(trial.has_ended for trial in kept) else lots.hand_back(lot)
     assert is_over, "a lot that was just made is nobody else's"

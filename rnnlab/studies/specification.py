@@ -115,7 +115,7 @@ class StudySpec:
             raise TuningError("the specification lacks a name")
         check_name("a study", self.study)
         if self.study.endswith(SEEDS):
-            raise TuningError(f"the name of a study does not end in {SEEDS!r}, got {self.study!r}")
+            raise TuningError(f"the name of a study may not end in {SEEDS!r}, got {self.study!r}")
         for key in ("title", "scale"):
             if not isinstance(self.document.get(key, ""), str):
                 raise TuningError(f"{key} is a text, got {self.document[key]!r}"[:300])

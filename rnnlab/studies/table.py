@@ -122,7 +122,7 @@ def table_format(written: str | None, path: Path | None) -> str:
     """
     wanted = written or (path.suffix.removeprefix(".") if path is not None else "csv")
     if wanted not in FORMATS:
-        raise TuningError(f"{wanted!r} is no format of a table: {nearest(wanted, FORMATS)}")
+        raise TuningError(f"{wanted!r} is not a format of a table: {nearest(wanted, FORMATS)}")
     return wanted
 
 

@@ -300,7 +300,7 @@ def _started(population: Population) -> Started:
 def _members(given: Hyperparameters | Sequence[Hyperparameters] | None) -> tuple[Hyperparameters, ...]:
     members = (given or Hyperparameters(),) if isinstance(given, Hyperparameters | None) else tuple(given)
     if not members or not all(isinstance(member, Hyperparameters) for member in members):
-        raise TrainingError("hyperparameters are one value, or a sequence of at least one, of Hyperparameters")
+        raise TrainingError("hyperparameters must be a Hyperparameters, or a sequence of one or more")
     return members
 
 

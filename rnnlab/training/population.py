@@ -303,5 +303,5 @@ def _is_graphed(architecture: Architecture, task: AbstractTask, device: torch.de
     # a recorded step begins at one phase of the network
     can = device.type == "cuda" and (task.feed == "samples" or task.num_steps % architecture.period == 0)
     if use_graph and not can:
-        raise TrainingError("CUDA graphs need a GPU, and of a stream batches of whole periods: leave out use_graph")
+        raise TrainingError("CUDA graphs need a GPU and, for a stream, batches of whole periods: leave out use_graph")
     return can if use_graph is None else use_graph

@@ -85,7 +85,7 @@ class Arm:
             num_points = chosen.num_points(self.space, self.num_trials)
             if num_points < self.num_trials:
                 raise TuningError(
-                    f"arm {self.name}: the grid has {num_points} points, not {self.num_trials}: ask for as many trials"
+                    f"arm {self.name}: the grid has {num_points} points, not {self.num_trials}: try no more"
                 )
 
     @property
@@ -103,8 +103,7 @@ class Arm:
         return sampler(self.sampler, **self.sampler_options)
 
     def generator(self, first: int) -> np.random.Generator:
-        """The random numbers for suggestions from trial number `first` on; they depend on nothing but it and the seed.
-        """
+        """The random numbers for suggestions from trial number `first` on, which depend on it and the seed only."""
         return np.random.default_rng([self.seed, first])
 
     def to_json(self) -> dict[str, Any]:
@@ -192,7 +191,9 @@ def check_name(kind: str, name: Any) -> None:
     if not is_text or set(name) & set("/\\\0") or name in (".", ".."):
         raise TuningError(f"the name of {kind} is a text without slashes, of 1 to 200 characters, got {name!r}")
     if kind == "a study" and (name.startswith("-") or name.endswith((".json", ".json.gz", ".toml"))):
-        raise TuningError(f"the name of a study ends like no file and begins with no -, which commands read: {name!r}")
+        raise TuningError(
+            f"the name of a study may not begin with - or end like a file, or commands misread it: {name!r}"
+        )
 
 
 def require_whole(name: str, value: Any, lowest: int) -> None:

@@ -235,7 +235,7 @@ def _check_when(dimension: AbstractDimension, earlier: Mapping[str, AbstractDime
         if name not in earlier:
             raise TuningError(f"{dimension.name} depends on {name!r}, which is no earlier dimension of the space")
         if isinstance(earlier[name], Float):
-            raise TuningError(f"{dimension.name} cannot depend on {name}: that has numbers without steps")
+            raise TuningError(f"{dimension.name} cannot depend on {name}: that is a continuous number")
         for value in values:
             try:
                 earlier[name].check(value)

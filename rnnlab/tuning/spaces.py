@@ -236,14 +236,14 @@ def check_given(space: SearchSpace, given: Mapping[str, Any], remedy: str) -> No
 
     >>> check_given(SearchSpace([Float("l2", 0, 1)]), {"l2": 0.1}, "take it out of the space")
     Traceback (most recent call last):
-    rnnlab.errors.TuningError: hyperparameter l2 is given, and tuned: take it out of the space
+    rnnlab.errors.TuningError: hyperparameter l2 is both given and tuned: take it out of the space
     """
     if "seed" in given:
-        raise TuningError("seed is no hyperparameter of a study: use --seed, in Python and in specifications `seed`")
+        raise TuningError("seed is not a hyperparameter of a study: use --seed, in Python and in specifications `seed`")
     for name in given:
         if name in space.names:
             kind = "argument" if name.startswith("task.") else "hyperparameter"
-            raise TuningError(f"{kind} {name} is given, and tuned: {remedy}")
+            raise TuningError(f"{kind} {name} is both given and tuned: {remedy}")
 
 
 def cells_of(architecture: Architecture) -> tuple[str, ...]:
