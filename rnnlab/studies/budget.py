@@ -125,5 +125,5 @@ def seconds_from_words(text: str) -> float:
         raise TuningError(f"a time is a number with a unit, such as 90s, 10m, 1h30m or 2d, got {text!r}")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?)([smhd])", text))
     if not seconds > 0:
-        raise TuningError(f"a time must be longer than zero, got {text!r}")
+        raise TuningError(f"a time is longer than zero, got {text!r}")
     return seconds
