@@ -138,14 +138,7 @@ def tune(
     _check_objects(architecture, task, space, hyperparameters)
     chosen = task if isinstance(task, AbstractTask) else named_task(**task)
     written = given_arguments(written_arguments(task) if isinstance(task, AbstractTask) else _arguments(task))
-    given = _given(hyperparameters)
-    base = Hyperparameters().changed(**given)
-    if isinstance(space, SearchSpace):
-        tuned = space
-    else:
-        found = space if isinstance(space, NamedSpace) else named_space(space, architecture, chosen)
-        tuned, base = without_given(found.space, given | written), base.changed(**(dict(found.fixed) | given))
-    check_given(tuned, given | written, "take it out of the space, or do not give it")
+    tuned, base = _tuned_and_fixed(space, architecture, chosen, _given(hyperparameters), written)
     arm = Arm(
         name="+".join(cells_of(architecture)),
         architecture=architecture,
@@ -179,12 +172,37 @@ def tune(
         place.close()
 
 
+def _tuned_and_fixed(
+    space: SearchSpace | NamedSpace | str | None,
+    architecture: Architecture,
+    task: AbstractTask,
+    given: Mapping[str, Any],
+    written: Mapping[str, Any],
+) -> tuple[SearchSpace, Hyperparameters]:
+    """What is tuned, and the values of all else: what a user gives leaves a paper's space and overrides its values.
+
+    Args:
+        space, architecture, task: as for `tune`.
+        given: hyperparameters that are given, by name.
+        written: arguments of the task that are given, by the names of their dimensions.
+    """
+    base = Hyperparameters().changed(**given)
+    everything_given = {**given, **written}
+    if isinstance(space, SearchSpace):
+        tuned = space
+    else:
+        found = space if isinstance(space, NamedSpace) else named_space(space, architecture, task)
+        tuned, base = without_given(found.space, everything_given), base.changed(**{**found.fixed, **given})
+    check_given(tuned, everything_given, "take it out of the space, or do not give it")
+    return tuned, base
+
+
 def _arguments(table: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in table.items() if name != "name"}
 
 
 def _given(hyperparameters: Hyperparameters | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Those that somebody gives, by name; of all together, those that differ from their defaults."""
+    """The hyperparameters given by name or, of a whole `Hyperparameters`, those that differ from their defaults."""
     if not isinstance(hyperparameters, Hyperparameters):
         return dict(hyperparameters or {})
     ours, defaults = (_flat(each.to_json()) for each in (hyperparameters, Hyperparameters()))
