@@ -1,4 +1,4 @@
-"""How studies stand: progress, best so far, who works on them, how long it will take."""
+"""The progress of studies: results so far, active workers, time left."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,10 +23,10 @@ class WorkerStanding:
     """A worker that has trials of a study.
 
     Args:
-        name: machine, process, and a word that tells it from others.
+        name: machine, process, and a word that distinguishes it from others.
         arm: what it trains.
         num_trials: how many at once.
-        silent_seconds: how long ago it last said that it is alive.
+        silent_seconds: how many seconds ago it last reported that it is alive.
     """
 
     name: str
@@ -99,7 +99,7 @@ class StudyEntry:
         num_arms: how many arms it has.
         num_ended, num_trials: how many trials have ended, of how many, those over seeds included once they are decided.
         is_complete: whether nothing is left to do.
-        problem: why nothing but its name is known, where it cannot be read.
+        problem: why only its name is known, if it cannot be read.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What members learn from the gradients of a step: clipping, regularisation and update, and who has diverged."""
+"""What members learn from the gradients of a step: clipping, regularisation and update, and which have diverged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Rules:
 
 
 def learn(state: TrainingState, losses: Tensor, gradients: Tensor, rules: Rules) -> None:
-    """Update every member that has not diverged, and write down how it went.
+    """Update every member that has not diverged, and record its loss and learning rate.
 
     Args:
         state: of the population; it is changed in place.

@@ -1,7 +1,7 @@
 """The training loop: one readable way for one network or a population.
 
     sample - forward - loss of each member - backward - clip, L2, update of each member - divergence    (`step.py`)
-    every so many steps: look who diverged - evaluate - stop early - take out who has ended - save a checkpoint
+    every so many steps: check for divergence - evaluate - stop early - take out ended members - save a checkpoint
 
 A step never makes the host wait for the device; only what happens every so many steps does.
 """
@@ -109,21 +109,21 @@ P = ParamSpec("P")
 
 
 class Training(Generator[None, None, Run]):
-    """A run that stops after every step. Whoever goes on with it, it does so on its device.
+    """A run that pauses after every step. Each step is done on the run's own device.
 
-    Kernels are launched on the present device of CUDA, wherever their tensors lie.
+    Kernels are launched on CUDA's current device, wherever their tensors are.
     """
 
     def __init__(self, steps: Generator[None, None, Run], device: torch.device) -> None:
         self.device, self._steps = device, steps
 
     def send(self, value: None, /) -> None:
-        """Go on by a step."""
+        """Do the next step."""
         with self._at_its_place():
             return self._steps.send(value)
 
     def throw(self, *exception: Any) -> None:
-        """Let the run end, or fail, where it stopped."""
+        """Raise an exception where the run paused, which ends it."""
         with self._at_its_place():
             return self._steps.throw(*exception)
 
@@ -132,7 +132,7 @@ class Training(Generator[None, None, Run]):
 
 
 def _on_its_device(steps: Callable[P, Generator[None, None, Run]]) -> Callable[P, Training]:
-    """A function whose runs go on where its argument `device` says."""
+    """A function that makes runs on the device named by its argument `device`."""
 
     @wraps(steps)
     def made(*arguments: P.args, **options: P.kwargs) -> Training:
@@ -161,7 +161,7 @@ def training(
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Generator[None, None, Run]:
-    """What `train` does, for those who do something between steps: it yields after each, and returns the run.
+    """What `train` does, for callers that do something between steps: it yields after each step, and returns the run.
 
     Runs that take turns may share a `Pace` of saving.
     """
@@ -207,7 +207,7 @@ def training(
 
 
 def train_together(runs: Sequence[Training]) -> list[Run]:
-    """Several runs in turn, a step of each: on a GPU their steps overlap, where one population alone leaves room."""
+    """Do several runs, a step of each in turn: on a GPU their steps overlap if one population alone leaves room."""
     streams = [_own_stream(run.device) if len(runs) > 1 else nullcontext() for run in runs]
     found: dict[int, Run] = {}
     try:
@@ -242,7 +242,7 @@ def _steps(
     when: Saves,
     stop: Callable[[], bool],
 ) -> Generator[None]:
-    """One after another, until nobody is left to train or somebody says stop."""
+    """Train step by step, until all members have ended or `stop` says so."""
     while not population.has_ended:
         population.step()
         if population.num_steps % report_every == 0 or population.is_evaluation_due:
@@ -270,7 +270,7 @@ def _save(population: Population, store: CheckpointStore) -> None:
 def _opened(
     folder: str | Path | None, resume: bool, description: dict[str, Any]
 ) -> tuple[CheckpointStore | None, Checkpoint | None]:
-    """Where to save, and what to go on from."""
+    """Where to save the run, and the checkpoint to resume from, if any."""
     if folder is None:
         if resume:
             raise TrainingError("resume needs a checkpoint: say in which folder it is")
@@ -305,7 +305,7 @@ def _members(given: Hyperparameters | Sequence[Hyperparameters] | None) -> tuple
 
 
 def _nothing(event: Event) -> None:
-    """Nobody listens."""
+    """The report of a run to which nobody listens."""
 
 
 def _never() -> bool:

@@ -56,7 +56,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], record: Mapping[str, Any], device: torch.device) -> "Snapshot":
-        """What `tensors` and `record` gave; generators' states stay on the CPU, as torch wants them."""
+        """The inverse of `tensors` and `record`; generators' states stay on the CPU, as torch requires."""
         parts = _without(tensors, _STATE)
         return cls(
             state=TrainingState.from_tensors(

@@ -103,7 +103,7 @@ def end_trials(session: Session, ends: Mapping[int, FrozenTrial]) -> None:
 
 
 def _delete_ends(session: Session, written: Mapping[int, FrozenTrial]) -> None:
-    """What a worker may have left that wrote one attribute after another, and did not come to the state."""
+    """Delete what a worker left behind that wrote one attribute after another and never reached the state."""
     keys = {key for template in written.values() for key in template.user_attrs}
     model = TrialUserAttributeModel
     session.execute(delete(model).where(model.trial_id.in_(written), model.key.in_(keys)))

@@ -1,4 +1,4 @@
-"""Trials: what is written down of each in Optuna's tables, and how it is read back.
+"""Trials: what is stored about each in Optuna's tables, and how it is read back.
 
 A trial is made running, with its point and all that is known before training. At its end come, at once, scores,
 outcome, learning curve, circumstances and its state: `complete`, with the watched validation score as value,
@@ -92,7 +92,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a trial's end is written down with.
+    """What is recorded about the end of a trial.
 
     Args:
         member: how it fared.
@@ -125,7 +125,7 @@ class Trials:
         return [self._trial(frozen) for _, frozen in sorted(self._frozen().items())]
 
     def make(self, lot: Lot, settings: Sequence[Setting]) -> None:
-        """Make the trials of a lot, those that are not there; all of them, or none."""
+        """Make those trials of a lot that do not exist yet; all of them, or none."""
         known = self._rows() if lot.generation else {}
         templates = [
             self._template(lot, number, point, setting)
@@ -136,7 +136,7 @@ class Trials:
             add_trials(session, self._study_id, templates)
 
     def restore(self, lot: Lot, trials: Sequence[Trial]) -> None:
-        """Write down the trials of a lot as they were in another store; those that have not ended, as running."""
+        """Store the trials of a lot as they were in another store; those that have not ended, as running."""
         templates = [
             self._template(
                 lot,
@@ -159,7 +159,7 @@ class Trials:
         return {trial.number: trial for trial in self.all() if trial.number in lot.numbers and trial.has_ended}
 
     def record(self, outcomes: Mapping[int, Outcome]) -> None:
-        """Write down the ends of trials by their numbers, all or none; one that has ended already is left as it is."""
+        """Record the ends of trials by their numbers, all or none; a trial that has already ended is left as it is."""
         rows = self._all_rows()
         first = {row.attribute: row.trial_id for row in reversed(rows)}
         if missing := sorted(outcomes.keys() - first.keys()):
@@ -175,7 +175,7 @@ class Trials:
             end_trials(session, ends)
 
     def observations(self, lots: Sequence[Lot]) -> list[Observation]:
-        """What is known of all points that were given out, in order, to be minimised."""
+        """The observations of all points that were given out, in order, with values to be minimised."""
         known = self._rows()
         sign = -1.0 if self._arm.is_maximised else 1.0
         found: list[Observation] = []
@@ -314,7 +314,7 @@ def _finite(value: Any) -> Any:
 
 
 def _thinned(steps: Sequence[int], values: Sequence[float]) -> list[tuple[int, float]]:
-    """Some of the values, evenly, the last among them; none that is no number.
+    """Some of the values, evenly spaced and with the last one, less those that are not finite.
 
     >>> _thinned(range(100), range(100))[-2:]
     [(94, 94), (99, 99)]
