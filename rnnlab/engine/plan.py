@@ -1,9 +1,9 @@
 """The plan of a network: which nodes run over all time steps at once, which slot by slot, and in which order.
 
-A node outside of all cycles is *hoisted*: one large product over all time steps. Nodes on cycles run slot by slot, by
-the schedule of the graph that they form; products that come from elsewhere are hoisted. In which company they run is
-the plan's *order*: `by component`, each strongly connected component after another, or as a `wavefront`, in one pattern
-of slots together with all that lies between them.
+A node outside all cycles is *hoisted*: it is one large product over all time steps. Nodes on cycles run slot by slot,
+by the schedule of the graph that they form; products that come from elsewhere are hoisted. Which nodes run together is
+the plan's *order*: `by component`, each strongly connected component after another, or as a `wavefront`, all components
+and everything between them in one pattern of slots.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _LENGTHS_KEPT = 4  # of sequences; the moments of a long one take more memory th
 
 @dataclass(frozen=True)
 class Component:
-    """Nodes that run together: one hoisted node, or one or more cycles and all that hangs in and between them."""
+    """Nodes that run together: one hoisted node, or one or more cycles and the nodes in and between them."""
 
     nodes: tuple[NodeKey, ...]
     schedule: Slots | None  # None for a hoisted node
@@ -44,8 +44,8 @@ class Component:
     def slot(self, key: NodeKey, steps: int) -> int:
         """The slot of a node of a cyclic component, so many steps after the first of the sequence.
 
-        Where time runs backward the last step is the first. Counted so, every sequence begins in slot 0, whatever the
-        phase of its first step: to move all slots by one fraction changes nothing in their order.
+        If time runs backward, the last step is the first. Counted this way, every sequence begins in slot 0, whatever
+        the phase of its first step: moving all slots by one fraction does not change their order.
         """
         assert self.schedule is not None
         graph, per_step = self.schedule.graph, self.schedule.per_step
