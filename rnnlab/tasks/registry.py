@@ -129,7 +129,9 @@ _PLAIN_TYPES = {"int": int, "float": (int, float), "bool": bool, "str": str}
 
 
 def _check_types(kind: "type[AbstractTask]", arguments: Mapping[str, Any]) -> None:
-    """Refuse values that are of another plain type than a class says of its fields; other annotations are its own."""
+    """Refuse a value of another plain type than the class declares for the field; other annotations are the class's own
+    affair.
+    """
     written = {field.name: str(getattr(field.type, "__name__", field.type)) for field in fields(cast(Any, kind))}
     for name, value in arguments.items():
         wanted = _PLAIN_TYPES.get(written[name])
@@ -173,13 +175,13 @@ DIGEST = "file_digest"
 
 
 def digest_json(task: "AbstractTask") -> dict[str, str]:
-    """The digest of the file that a task was read from, if it was: an edited file is another task."""
+    """The digest of the file that a task was read from, if there is one: an edited file is another task."""
     found = task_file(task)
     return {} if found is None else {DIGEST: found.digest}
 
 
 def argument_names(kind: "type[AbstractTask]") -> list[str]:
-    """What a task can be told, its own arguments first, then those that many tasks share."""
+    """The arguments of a task, its own first, then those that many tasks share."""
     names = [field.name for field in fields(cast(Any, kind))]
     shared = {name for parent in kind.__mro__[1:] for name in vars(parent).get("__dataclass_fields__", ())}
     return [name for name in names if name not in shared] + [name for name in names if name in shared]
