@@ -150,8 +150,10 @@ def compare(
 
 
 def _seconds(budget: str | float | None) -> float | None:
-    if budget is None or isinstance(budget, str):
-        return None if budget is None else seconds_from_words(budget)
+    if budget is None:
+        return None
+    if isinstance(budget, str):
+        return seconds_from_words(budget)
     if isinstance(budget, bool) or not budget > 0:
         raise TuningError(f"a budget is a time such as '10m', or seconds above 0, got {budget!r}")
     return float(budget)
@@ -169,7 +171,7 @@ def _contest(
     table = _table(task)
     if not isinstance(table.get("name"), str):
         raise TuningError(f"a task is a name, or a table with a name and arguments, got {task!r}"[:300])
-    named_task(**table)  # which complains of what is wrong, before an architecture is blamed
+    named_task(**table)  # reports a wrong task before an architecture is blamed for it
     if steps is not None and "num_steps" in hyperparameters:
         raise TuningError("steps and num_steps are the same: give one of them")
     given = {} if steps is None else {"num_steps": steps}
@@ -180,7 +182,7 @@ def _contest(
 
 
 def _table(task: str | Mapping[str, Any] | AbstractTask) -> dict[str, Any]:
-    """Name and arguments; of a task the arguments that are not as they are where nobody gives them."""
+    """Name and arguments of a task; of an object, only the arguments that differ from their defaults."""
     if isinstance(task, AbstractTask):
         written = {"name", *written_arguments(task)}
         return {key: value for key, value in task_json(task).items() if key in written}
@@ -188,7 +190,7 @@ def _table(task: str | Mapping[str, Any] | AbstractTask) -> dict[str, Any]:
 
 
 def _given(hyperparameters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Those that are not tuned, by name: an object of all of them would not say which those are."""
+    """The hyperparameters that are not tuned, by name: a `Hyperparameters` would not say which ones are meant."""
     if hyperparameters is not None and not isinstance(hyperparameters, Mapping):
         raise TuningError(
             "hyperparameters are a table of those that are not tuned, such as {'learning_rate': 0.01}, "
@@ -201,7 +203,7 @@ _SAVED_BY = {CyclicGraph: "save_graph(graph, 'mine.json')", Architecture: "save_
 
 
 def _different(architectures: Sequence[str]) -> list[str]:
-    """Two names or more, all different."""
+    """The names, checked to be two or more and all different."""
     names = [architectures] if isinstance(architectures, str | CyclicGraph | Architecture) else list(architectures)
     for each in names:
         if not isinstance(each, str):  # a study is a specification, which names what it compares
@@ -216,7 +218,7 @@ def _different(architectures: Sequence[str]) -> list[str]:
 
 
 def _without_given(contest: dict[str, Any]) -> dict[str, Any]:
-    """Take hyperparameters that are given out of what is tuned."""
+    """Take hyperparameters that are given out of the search space."""
     bare = {key: value for key, value in contest.items() if key != "hyperparameters"}
     spaces = [row.arm.space for row in expand(StudySpec.from_json({"name": "spaces", **bare, "trials": 1}))]
     given = [name for name in contest["hyperparameters"] if any(name in space.names for space in spaces)]
@@ -242,7 +244,7 @@ def _population(arms: Sequence[Arm], device: torch.device | str) -> int:
 
 
 def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[Arm]:
-    """Refuse before hours of training what could not be done in them, or written after them; the arms."""
+    """Refuse, before hours of training, what would fail during or after them; returns the arms."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 2:
         raise TuningError(f"seeds must be a whole number of at least 2, since one run tells nothing, got {seeds!r}")
     arms = [row.arm for row in expand(spec)]

@@ -237,7 +237,7 @@ def read_document(path: Path) -> Any:
 
 
 def default_scale(values: Mapping[str, Any]) -> str | None:
-    """The scale that is meant where nobody says."""
+    """The scale that is used unless another one is chosen."""
     scale = values.get("scale")
     if not isinstance(scale, Mapping):
         return scale
@@ -267,7 +267,7 @@ def scaled(values: Mapping[str, Any]) -> dict[str | None, dict[str, Any]]:
 
 
 def overridden(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with changes; what a change excludes goes, and hyperparameters are changed one by one.
+    """Values with changes: a key that a change rules out is dropped, and hyperparameters are changed one by one.
 
     >>> overridden({"units": 64, "hyperparameters": {"l2": 0.1, "momentum": 0.5}},
     ...            {"parameters": 1000, "hyperparameters": {"l2": 0.2}})
@@ -319,7 +319,7 @@ def _check_rivals(where: str, values: Mapping[str, Any]) -> None:
 
 
 def _tasks(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Names and arguments of all tasks; lists in `each` are gone through."""
+    """Names and arguments of all tasks: one task for every combination of the values in `each`."""
     key = "task" if "task" in values else "tasks"
     written = (values["task"],) if key == "task" else many(values["tasks"])
     found: list[dict[str, Any]] = []

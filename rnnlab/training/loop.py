@@ -208,30 +208,34 @@ def training(
 
 def train_together(runs: Sequence[Training]) -> list[Run]:
     """Do several runs, a step of each in turn: on a GPU their steps overlap if one population alone leaves room."""
-    streams = [_own_stream(run.device) if len(runs) > 1 else nullcontext() for run in runs]
+    streams = [own_stream(run.device) if len(runs) > 1 else nullcontext() for run in runs]
     found: dict[int, Run] = {}
     try:
         while len(found) < len(runs):
             for number, (steps, stream) in enumerate(zip(runs, streams, strict=True)):
                 if number not in found:
                     with stream:
-                        found |= _after_a_step(number, steps)
+                        run = _run_after_a_step(steps)
+                    if run is not None:
+                        found[number] = run
     finally:
-        for steps in runs:  # whatever happened, folders are no longer held
+        for steps in runs:  # whatever happened, checkpoint folders are released
             steps.close()
     return [found[number] for number in range(len(runs))]
 
 
-def _own_stream(device: torch.device) -> AbstractContextManager[Any]:
+def own_stream(device: torch.device) -> AbstractContextManager[Any]:
+    """A stream of its own, on which a GPU works beside what it does elsewhere; nothing on a CPU."""
     return torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext()
 
 
-def _after_a_step(number: int, steps: Training) -> dict[int, Run]:
+def _run_after_a_step(steps: Training) -> Run | None:
+    """Do a step; returns the run if it has ended."""
     try:
         next(steps)
     except StopIteration as ended:
-        return {number: ended.value}
-    return {}
+        return ended.value
+    return None
 
 
 def _steps(
@@ -247,12 +251,12 @@ def _steps(
         population.step()
         if population.num_steps % report_every == 0 or population.is_evaluation_due:
             population.look()
-        if population.is_evaluation_due:  # also where a look has found that nobody is active any longer
+        if population.is_evaluation_due:  # also if the look has found that no member is active any longer
             population.evaluate()
         if compact and population.num_unfinished <= population.num_rows / 2:
             population.compact()
         if store is not None and when.is_due(population.num_steps):
-            population.wait()  # what is still on its way is not the checkpoint's time
+            population.wait()  # so that steps still on their way do not count as the time of saving
             began = time.perf_counter()
             _save(population, store)
             when.took(time.perf_counter() - began)

@@ -255,15 +255,13 @@ def _num_trials(space: SearchSpace, sampler: str, options: Mapping[str, Any]) ->
 
 def best_trial(trials: Sequence[Trial], *, is_maximised: bool) -> Trial | None:
     """The complete trial with the best value, the first of equals; None if there is none."""
-    complete = [trial for trial in trials if trial.value is not None]
-    sign = -1 if is_maximised else 1
-    return min(complete, key=lambda trial: sign * (trial.value or 0.0), default=None)
+    return next(iter(best_trials(trials, 1, is_maximised=is_maximised)), None)
 
 
 def best_trials(trials: Sequence[Trial], count: int, *, is_maximised: bool) -> tuple[Trial, ...]:
-    """The complete trials with the best values at so many different points, fewer where there are no more.
+    """The complete trials with the best values at `count` different points; fewer if there are no more.
 
-    They come in the order of their values, the first of equals first: the first is `best_trial`.
+    The best comes first; equal ones keep their order.
     """
     sign = -1 if is_maximised else 1
     complete = [trial for trial in trials if trial.value is not None]

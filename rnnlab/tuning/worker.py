@@ -19,7 +19,7 @@ import platform
 import time
 import uuid
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +30,7 @@ import torch
 from rnnlab.engine.gpu.sharing import share_of_gpu
 from rnnlab.errors import CheckpointError, TuningError
 from rnnlab.training.events import Event, Started
-from rnnlab.training.loop import training
+from rnnlab.training.loop import own_stream, training
 from rnnlab.training.pace import Pace
 from rnnlab.training.room import is_out_of_memory
 from rnnlab.training.run import Run
@@ -473,11 +473,6 @@ def _name_of(device: torch.device) -> str:
 def has_room_for_others(device: torch.device) -> bool:
     """Whether populations that leave room gain from being trained at once: on a CPU they would only take turns."""
     return device.type == "cuda"
-
-
-def own_stream(device: torch.device) -> AbstractContextManager[Any]:
-    """A stream of its own, on which a GPU works beside what it does elsewhere; nothing on a CPU."""
-    return torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext()
 
 
 @dataclass(frozen=True)
