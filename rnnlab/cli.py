@@ -49,6 +49,13 @@ MOST_PLANNED_STEPS = 1_000_000  # a few seconds
 CommandLineError: Any = typer.BadParameter.__mro__[2]
 
 
+# options of both benchmarks
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Small shapes and few repeats: a check that it works, not a measurement.")
+]
+Measurements = Annotated[Path | None, typer.Option("--output", "-o", help="Write the measurements to this JSON file.")]
+
+
 class Direction(StrEnum):
     """The direction of time."""
 
@@ -219,12 +226,8 @@ def bench_cpu_command(
         list[int] | None,
         typer.Option(metavar="NUMBER", help="Threads for each side; may be given twice.", show_default="1 and 2"),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small shapes and few repeats: a check that it works, not a measurement.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the measurements to this JSON file.")
-    ] = None,
+    quick: Quick = False,
+    output: Measurements = None,
     as_json: AsJson = False,
 ) -> None:
     """Race training steps against other libraries.
@@ -250,12 +253,8 @@ def bench_train_command(
         list[int] | None,
         typer.Option(metavar="NUMBER", help="Threads for each side; may be given twice.", show_default="2"),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small shapes and few repeats: a check that it works, not a measurement.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the measurements to this JSON file.")
-    ] = None,
+    quick: Quick = False,
+    output: Measurements = None,
     as_json: AsJson = False,
 ) -> None:
     """Race training of populations against one by one.
