@@ -132,7 +132,7 @@ def report_command(
 ) -> None:
     """Write the report of a study: verdict, figures and tables.
 
-    The protocol, and the command that repeats the study, are in it too.
+    It also contains the protocol, and the command that repeats the study.
     """
     from rnnlab.report.report import write_report
 

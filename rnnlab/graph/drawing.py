@@ -55,7 +55,7 @@ class KeyMark(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """A picture of a graph: every shape, curve and text in its place, in pixels, y down. Notebooks show it."""
+    """A picture of a graph: every shape, curve and text with its place in pixels, y down. Notebooks display it."""
 
     width: float
     height: float
@@ -95,7 +95,7 @@ class Drawing:
 
 
 def _check_size(graph: CyclicGraph, num_columns: int) -> None:
-    """Refuse what nobody could read, and what would take minutes to lay out."""
+    """Refuse pictures that nobody could read, or that would take minutes to lay out."""
     num_nodes = graph.num_nodes * -(-num_columns // graph.period)
     for count, most, what in (
         (num_columns, MOST_COLUMNS, "columns"),

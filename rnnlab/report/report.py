@@ -101,7 +101,7 @@ class Report:
 
 
 def _shown_part(part: Part) -> str:
-    """For a terminal: who is compared on what, what that is, the table, the verdict."""
+    """For a terminal: the architectures, the task in a few words, the table and the verdict."""
     width = max(len(each.arm.name) for each in part.records)
     known = "\n".join(f"  {each.arm.name:<{width}}  {architecture_words(each)}" for each in part.records)
     comparison = part.comparison
@@ -127,7 +127,7 @@ FORMS = {
 
 
 def check_form(path: str | Path) -> str:
-    """The suffix of a report's path, if reports have such a form."""
+    """The suffix of a report's path, checked to be one of FORMS."""
     suffix = Path(path).suffix.lower()
     if suffix not in FORMS:
         raise TuningError(f"a report is written as {', '.join(FORMS)}, got {Path(path).name!r}")
@@ -135,7 +135,7 @@ def check_form(path: str | Path) -> str:
 
 
 def report_path(output: str | Path, study: str) -> Path:
-    """The file that is meant by a path: itself, or in a folder an HTML file named as the study."""
+    """The file meant by a path: itself, or in a folder an HTML file named after the study."""
     path = Path(output)
     if path.is_dir():
         return path / f"{study}.html"
