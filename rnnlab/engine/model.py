@@ -143,21 +143,7 @@ class Model(nn.Module):
         inputs, lengths = checked_inputs(self.plan, self.population, self._any_array.dtype, x, lengths)
         if state is not None:
             state = checked_state(self.plan, self._any_array.dtype, state, inputs)
-        path = self._chosen_path()
-        if path != "reference" and is_transformed():
-            raise ModelError(
-                f"the {path} path does not run inside torch.func: make the model with path='reference', "
-                "or with population=... to run many models at once"
-            )
-        keep_all = lengths is not None
-        match path:
-            case "gpu":
-                outputs, new_state = self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
-            case "cpu":  # outputs of all steps cost little there, and do not depend on how many sequences there are
-                outputs, new_state = self._run_cpu(inputs, state, keep_all=keep_all)
-            case _:
-                parameters, use_relu = self._arrays_by_name(), self._use_relu()
-                outputs, new_state = run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
+        outputs, new_state = self._run(inputs, state, keep_all=lengths is not None, only_last=only_last)
         y = next(iter(outputs.values())) if len(outputs) == 1 else torch.cat(list(outputs.values()), dim=-1)
         first_step = 0 if state is None else state.step or 0
         if lengths is None:
@@ -169,6 +155,23 @@ class Model(nn.Module):
             y = torch.where(is_inside, y, 0.0)  # a product would keep NaN
             new_state = self._at_the_ends(new_state, lengths, first_step)
         return (y[0] if self.population is None else y), new_state
+
+    def _run(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
+        """Outputs by name and the state, of the last step or (`keep_all`) of all steps, by the chosen path."""
+        path = self._chosen_path()
+        if path != "reference" and is_transformed():
+            raise ModelError(
+                f"the {path} path does not run inside torch.func: make the model with path='reference', "
+                "or with population=... to run many models at once"
+            )
+        match path:
+            case "gpu":
+                return self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
+            case "cpu":  # outputs of all steps cost little there, and do not depend on how many sequences there are
+                return self._run_cpu(inputs, state, keep_all=keep_all)
+            case _:
+                parameters, use_relu = self._arrays_by_name(), self._use_relu()
+                return run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
 
     def _run_gpu(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
         from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
@@ -203,7 +206,7 @@ class Model(nn.Module):
         return {spec.name: self.arrays[array_name(spec.name)] for spec in self.architecture.parameters}
 
     def _at_the_ends(self, everything: State, lengths: Tensor, first_step: int) -> State:
-        """The state at the end of each sequence, of the values of all steps."""
+        """The state at the end of each sequence, taken from the values of all steps."""
         kept: dict[tuple[str, str], Tensor] = {}
         for part, values in everything.values.items():
             depth = self.plan.histories[part]  # the values begin that many steps before the first
@@ -215,7 +218,7 @@ class Model(nn.Module):
     def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
         if self.architecture.period == 1:
             return 0
-        if torch.compiler.is_exporting() or is_transformed():  # nobody knows the lengths yet
+        if torch.compiler.is_exporting() or is_transformed():  # the lengths are not known yet
             return None
         steps = set(((first_step + lengths) % self.architecture.period).tolist())
         return steps.pop() if len(steps) == 1 else None
@@ -240,7 +243,7 @@ class Model(nn.Module):
         return f"{labelled('path', f'{path}: {reason}')}\n{found}"
 
     def save(self, path: str | Path) -> None:
-        """Write numbers and architecture to a safetensors file."""
+        """Write weights and architecture to a safetensors file."""
         from safetensors.torch import save_file
 
         tensors = {name: value.detach().contiguous() for name, value in self.arrays.items()}
