@@ -46,11 +46,11 @@ class Backward:
         read = {edge.source[0] for edge in arrays.architecture.edges}
         for part, values in arrays.values.items():
             if part[0] not in inputs | arrays.program.tokens:
-                # of an output that only the caller reads, nobody needs the values any longer
+                # values of an output that no edge reads are no longer needed: gradients take their place
                 self.dvalues[part] = arrays.new(values.shape) if part[0] in read or part[1] else values
         for key, code in arrays.program.codes.items():
             self.dgates[key] = arrays.new_state(self.dvalues, code) if code.gate_is_state else arrays.gates[key]
-        # gradients that nobody asked for go here, all into one row
+        # gradients that are not needed are written here, all into one row
         self.nowhere = np.zeros((arrays.P, max(arrays.program.state.values())), arrays.dtype)
         self.operations = Pass(arrays)
         self._write(self.operations)
@@ -195,6 +195,6 @@ class Backward:
         for part in self.arrays.plan.histories if not self.arrays.has_state else ():
             for rows, name in self.arrays.initial(part):
                 if name is not None:
-                    with np.errstate(over="ignore", invalid="ignore"):  # gradients that diverge are for others to see
+                    with np.errstate(over="ignore", invalid="ignore"):  # training detects gradients that diverge
                         change = self.dvalues[part][:, rows].sum(axis=(1, 2))
                     gradients[name] = gradients[name] + change if name in gradients else change

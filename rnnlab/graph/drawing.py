@@ -90,7 +90,7 @@ class Drawing:
             raise GraphError(f"a drawing is saved as .svg, .png or .pdf, got {path.name!r}")
 
     def __repr__(self) -> str:
-        title = self.title.removesuffix(f" with {len(self.nodes)} nodes")  # which says so where nobody gave one
+        title = self.title.removesuffix(f" with {len(self.nodes)} nodes")  # the default title ends with it
         return f"<Drawing: {title}, {len(self.nodes)} nodes, {len(self.edges)} edges>"
 
 

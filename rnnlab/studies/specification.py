@@ -108,7 +108,8 @@ class StudySpec:
     def __post_init__(self) -> None:
         check_keys("the specification", self.document, _KEYS)
         try:
-            object.__setattr__(self, "document", json.loads(json.dumps(self.document)))  # nobody else's, and as stored
+            # a copy of its own, with the types that JSON keeps
+            object.__setattr__(self, "document", json.loads(json.dumps(self.document)))
         except TypeError as error:
             raise TuningError(f"the specification contains a value that cannot be written as JSON: {error}") from error
         if "name" not in self.document:

@@ -236,7 +236,7 @@ class _Case:
         ]
 
     def chance(self) -> str:
-        assert not isinstance(self.score.chance, tuple)  # with chances of their own, nobody is said to be idle
+        assert not isinstance(self.score.chance, tuple)  # if members have chances of their own, none counts as idle
         return f"{shown(self.score.chance)}: {self.score.baseline}"
 
 

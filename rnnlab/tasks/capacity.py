@@ -106,7 +106,7 @@ class Capacity(AbstractMemorisedTask):
         """Mutual information, of at most b bits, with accuracy and cross entropy."""
         sizes = self.num_samples
         most = tuple(map(float, sizes)) if isinstance(sizes, tuple) else float(sizes)
-        tosses = "toss a coin"  # whose luck is worth less than a bit
+        tosses = "toss a coin"  # its luck is worth less than a bit, so chance is given as 0
         are_distinct = self.largest_set**2 <= 2**self.num_inputs
         bits, right, nats = (most, 1.0, 0.0) if are_distinct else (None, None, None)
         return (

@@ -37,9 +37,7 @@ class AbstractGeneratedTask(AbstractTask):
 
     @abstractmethod
     def choose(self, num_sequences: int, generator: torch.Generator) -> Choices:
-        """Everything random about `num_sequences` sequences, on the generator's device, with sequences on the first
-        axis.
-        """
+        """Everything random about `num_sequences` sequences, on the generator's device; the first axis is theirs."""
 
     @abstractmethod
     def encode(self, choices: Choices) -> Batch:

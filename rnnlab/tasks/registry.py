@@ -129,9 +129,7 @@ _PLAIN_TYPES = {"int": int, "float": (int, float), "bool": bool, "str": str}
 
 
 def _check_types(kind: "type[AbstractTask]", arguments: Mapping[str, Any]) -> None:
-    """Refuse a value of another plain type than the class declares for the field; other annotations are the class's own
-    affair.
-    """
+    """Refuse a value whose plain type is not the one declared for its field; other annotations are not checked."""
     written = {field.name: str(getattr(field.type, "__name__", field.type)) for field in fields(cast(Any, kind))}
     for name, value in arguments.items():
         wanted = _PLAIN_TYPES.get(written[name])

@@ -121,7 +121,8 @@ class CheckpointStore:
             with _own_folder(self.folder / PARTIAL) as partial:
                 new = partial / NEW
                 new.touch()
-                mode = new.stat().st_mode  # as files of this user are; safetensors makes one that nobody else may read
+                # the mode of the user's other files: safetensors lets nobody else read the files it makes
+                mode = new.stat().st_mode
                 save_file(on_host, new, metadata)
                 new.chmod(mode)
                 _flush(new)

@@ -38,7 +38,7 @@ def check_room(architecture: Architecture, task: AbstractTask, members: Sequence
     first, runs = members[0], plan(architecture)
     batch, steps = first.batch_size or task.batch_size, min(task.num_steps, first.truncation or task.num_steps)
     widths = {node.name: node.units for node in architecture.nodes if (node.kind, node.encoding) == ("input", "values")}
-    # what members may share counts once: who is refused has no room at all
+    # inputs that members may share count once: only what cannot fit in any case is refused
     shared = (len(members) - 1) * batch * steps * sum(widths.values()) * NUM_BYTES
     needed = training_memory(runs, population=len(members), batch=batch, steps=steps).total - shared
     if needed > (there := machine_memory()):

@@ -60,7 +60,7 @@ class Snapshot:
         parts = _without(tensors, _STATE)
         return cls(
             state=TrainingState.from_tensors(
-                # copied to addresses as torch gives them: on others its sums on a CPU may round differently
+                # copied to memory that torch allocates: with another alignment its sums on a CPU may round differently
                 {name: tensor.to(device, copy=True) for name, tensor in parts.items()},
                 _carried(tensors, record, device),
             ),

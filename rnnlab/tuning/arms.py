@@ -155,8 +155,10 @@ def task_json(task: AbstractTask) -> dict[str, Any]:
 
 
 def task_from_json(values: Mapping[str, Any]) -> AbstractTask:
-    """The task of `task_json`; a file that has moved is looked for in the current folder too. Whether it was edited
-    since is not asked: what is there already can be read."""
+    """The inverse of `task_json`; a file that has moved is also looked for in the current folder.
+
+    A file that was edited since is accepted: results that exist can still be read.
+    """
     arguments = {name: value for name, value in values.items() if name != DIGEST}
     path = Path(arguments["name"])
     if path.suffix == ".py" and not path.exists() and Path(path.name).exists():

@@ -72,5 +72,5 @@ def has_checkpoint(folder: Path) -> bool:
 def remove_folder(folder: Path) -> None:
     """Remove the checkpoints of a finished lot, or study; what cannot be removed stays, and does no harm."""
     shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # others may have something there
+    with suppress(OSError):  # the folder may still hold files of others
         folder.parent.rmdir()

@@ -244,8 +244,10 @@ class Store:
                     self.optuna.set_study_user_attr(number, key, value)
 
     def _opened(self) -> RDBStorage:
-        """Optuna's tables and ours. Processes that begin at once may both want to make them: the slower one finds them
-        at its next try."""
+        """Optuna's tables and ours, created if they are missing.
+
+        Processes that begin at once may both try to create them: the slower one finds them at its next attempt.
+        """
         for attempt in range(ATTEMPTS):
             try:
                 return self._made()
@@ -316,7 +318,7 @@ def _write_ahead(path: str, lock_seconds: float) -> None:
             try:
                 connection.execute("PRAGMA journal_mode=WAL").fetchone()
                 return
-            except sqlite3.OperationalError as error:  # others who do the same lock the file, and SQLite does not wait
+            except sqlite3.OperationalError as error:  # another process does the same, and SQLite does not wait for it
                 if attempt == ATTEMPTS - 1 or "locked" not in str(error):
                     raise
                 time.sleep(0.1 * 2**attempt)

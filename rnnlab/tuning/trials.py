@@ -191,8 +191,10 @@ class Trials:
         return found
 
     def _rows(self) -> dict[int, TrialRow]:
-        """How trials stand, by our numbers. Of two with one number the earlier counts: a worker that was believed dead
-        may have made the other one."""
+        """The rows of trials by number.
+
+        Of two with the same number the earlier one counts: a worker that was believed dead may have made the other.
+        """
         return {row.attribute: row for row in reversed(self._all_rows())}
 
     def _all_rows(self) -> list[TrialRow]:

@@ -19,9 +19,9 @@ from rnnlab.engine.native.products import DEPTH, ROWS, WIDTH, gradient_scratch_s
 from rnnlab.engine.native.target import Library, Target, compiled
 from rnnlab.engine.native.walk import BLOCK, write_loop
 
-MOST_ROWS = 128  # of a batch that run together: more would only leave the cache
-# multiplications that are worth a further thread, about 40 us: where others use the cores, too, a team has to wait for
-# the last of its threads to get one, and a step of a small network took twenty times as long
+MOST_ROWS = 128  # of a batch that run together: more would not fit into the cache
+# multiplications that are worth a further thread, about 40 us: if other processes use the cores, a team waits until its
+# last thread has got one, and a step of a small network took twenty times as long
 LEAST_OF_A_THREAD = 2_000_000
 
 
