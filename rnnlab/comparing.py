@@ -54,7 +54,7 @@ STEPS = {
     "sst": 2000,
     "jsb-chorales": 2000,
 }
-"""How many training steps a comparison takes where nobody says: enough for a difference to show on a laptop."""
+"""The default number of training steps of a comparison: enough for a difference to show on a laptop."""
 
 OTHER_STEPS = 5000
 

@@ -1,7 +1,7 @@
 """The cells (C12-C20, Z14): what a node does with the sum of its incoming products and with its old state.
 
 A cell is one declaration: its gates, its state, and an elementwise `update` from gates and old state to new state.
-Every way to run a network, forward and backward, is derived from it. To declare one's own:
+Every way to run a network, forward and backward, is derived from it. To declare your own:
 
     def update(gates, carried):
         keep = sigmoid(gates.g)

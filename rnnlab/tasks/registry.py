@@ -1,4 +1,4 @@
-"""Tasks by name, `task("adding", length=200)`, or from a file of one's own. No torch until a task is built."""
+"""Tasks by name, `task("adding", length=200)`, or from a user's own file. No torch until a task is built."""
 
 import difflib
 import hashlib

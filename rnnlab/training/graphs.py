@@ -82,7 +82,7 @@ class GraphedStreamStep:
             self._graph.replay()
 
     def _one_step(self) -> None:
-        """From the tensors that stay where they are; the state that comes out goes there too."""
+        """One step on tensors whose addresses never change; the resulting state is written to them too."""
         assert self._batch is not None
         assert self._carried is not None
         self._step.learn_from(self._batch)

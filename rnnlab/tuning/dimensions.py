@@ -19,8 +19,8 @@ class AbstractDimension(ABC):
     """One hyperparameter: its values, and how they lie on the interval from 0 to 1.
 
     Args:
-        name: of the hyperparameter.
-        when: the dimension is active only if these earlier dimensions are, and have one of these values.
+        name: the name of the hyperparameter.
+        when: the dimension is active only if these earlier dimensions are active and have one of these values.
     """
 
     name: str
@@ -40,7 +40,7 @@ class AbstractDimension(ABC):
     @property
     @abstractmethod
     def num_values(self) -> int | None:
-        """How many values it has; None where they are without number."""
+        """How many values it has; None if infinitely many."""
 
     @abstractmethod
     def at(self, position: float) -> Value:
@@ -52,7 +52,7 @@ class AbstractDimension(ABC):
 
     @abstractmethod
     def check(self, value: Any) -> None:
-        """Refuse what is no value of this dimension."""
+        """Refuse anything that is not a value of this dimension."""
 
     @abstractmethod
     def spread(self, num: int) -> tuple[Value, ...]:
@@ -64,7 +64,7 @@ class AbstractDimension(ABC):
 
     @abstractmethod
     def range(self) -> str:
-        """The values, as a reader wants to see them."""
+        """The values in words."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:

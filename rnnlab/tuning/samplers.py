@@ -55,14 +55,14 @@ SAMPLERS: dict[str, str | type[AbstractSampler]] = {
 
 
 def sampler(name: str, **options: Any) -> AbstractSampler:
-    """A sampler by name: `gp`, `random`, `grid`, `tpe`, or one's own that was put into `SAMPLERS`.
+    """A sampler by name: `gp`, `random`, `grid`, `tpe`, or one that was added to `SAMPLERS`.
 
     Args:
         name: of the sampler.
         options: its own, by name.
 
     Raises:
-        TuningError: no such sampler or option.
+        TuningError: there is no such sampler or option.
 
     >>> sampler("grid", num_per_dimension=4)
     GridSampler(num_per_dimension=4)
