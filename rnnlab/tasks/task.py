@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import torch
@@ -196,6 +197,11 @@ class AbstractTask(ABC):
     @abstractmethod
     def scores(self) -> tuple[Score, ...]:
         """What `finish` gives; the first is the one that tuning improves and early stopping watches."""
+
+    @property
+    def data_files(self) -> tuple[str | Path, ...]:
+        """The files of one's own that it reads: where one was edited, studies and checkpoints are of another task."""
+        return ()
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
