@@ -198,6 +198,31 @@ class Model(nn.Module):
         """
         return initial_state(self.plan, self._arrays_by_name(), (self.population or 1, batch_size))
 
+    def member(self, number: int) -> "Model":
+        """One network of a population as a model of its own, without the population axis, with a copy of its numbers.
+
+        >>> from rnnlab.architecture.catalogue import architecture
+        >>> network = architecture("gru", input_size=3, output_size=2, units=4)
+        >>> several, x = Model(network, seed=0, population=3), torch.randn(5, 7, 3)
+        >>> torch.equal(several.member(1)(x)[0], several(x)[0][1])
+        True
+        """
+        count = self.population or 1
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
+            raise ModelError(f"members have the numbers 0 to {count - 1}, got {number!r}")
+        alone = Model(
+            self.architecture,
+            seed=0,
+            nonlinearity=self.nonlinearity and self.nonlinearity[number],
+            path=self.path,
+            precision=self.precision,
+        )
+        alone.to(self._any_array).train(self.training)
+        with torch.no_grad():
+            for name, array in self.arrays.items():
+                alone.arrays[name].copy_(array[number : number + 1]).requires_grad_(array.requires_grad)
+        return alone
+
     def _arrays_by_name(self) -> dict[str, Tensor]:
         return {spec.name: self.arrays[array_name(spec.name)] for spec in self.architecture.parameters}
 

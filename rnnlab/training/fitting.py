@@ -1,9 +1,11 @@
 """Whether an architecture, a task and hyperparameters fit together, and what identifies a run."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.errors import TrainingError
@@ -74,6 +76,7 @@ def run_description(
     device: torch.device | str,
     path: str,
     precision: str,
+    start: Tensor | None,
 ) -> dict[str, Any]:
     """What a run is: a checkpoint of another one cannot be gone on with. Generators differ between kinds of device."""
     return {
@@ -84,4 +87,5 @@ def run_description(
         "device": torch.device(device).type,
         "path": path,
         "precision": precision,
+        "start": None if start is None else hashlib.blake2b(start.numpy().tobytes(), digest_size=8).hexdigest(),
     }

@@ -94,6 +94,28 @@ def test_member_equals_itself_alone(name: str, path: str) -> None:
             torch.testing.assert_close(gradient[0], gradients(together)[key][k])
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_member_is_a_model_of_its_own(path: str) -> None:
+    several = make("td:gru", path=path, population=3, nonlinearity=("tanh", "relu", "tanh")).double().eval()
+    several.arrays["y bias"].requires_grad_(False)
+    x = random(2, 5, 3).double()
+    outputs = several(x)[0]
+    for number in range(3):
+        alone = several.member(number)
+        assert (alone.population, alone.path, alone.training) == (None, path, False)
+        assert [name for name, array in alone.arrays.items() if not array.requires_grad] == ["y bias"]
+        torch.testing.assert_close(alone(x)[0], outputs[number])
+    with torch.no_grad():
+        alone.arrays["y bias"].add_(1.0)
+    torch.testing.assert_close(several(x)[0], outputs)
+
+
+def test_member_that_is_not_there_is_refused() -> None:
+    for number in (-1, 3, True, 1.0):
+        with pytest.raises(ModelError, match="members have the numbers 0 to 2, got"):
+            make(population=3).member(number)
+
+
 def test_members_start_differently() -> None:
     model = make(population=2)
     assert not torch.equal(parameter(model, "h->h[1]")[0], parameter(model, "h->h[1]")[1])
