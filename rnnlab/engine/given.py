@@ -123,14 +123,17 @@ def _input(x: Tensor, node: NodeSpec, population: int | None, dtype: torch.dtype
 
 def _lengths(plan: Plan, lengths: Tensor, batch: int, steps: int) -> Tensor:
     """The lengths, in a type that does not overflow where a first step is added."""
-    if not plan.can_stream:
-        raise ModelError("the network reads the future (an edge has a negative delay): run sequences of one length")
     if not isinstance(lengths, Tensor):
         raise ModelError(f"lengths must be a tensor of {batch} integers, got {type(lengths).__name__}")
     if not _is_integer(lengths) or tuple(lengths.shape) != (batch,):
         raise ModelError(f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}")
     lengths = lengths.long()
     can_look = not (torch.compiler.is_exporting() or is_transformed())
+    if not (can_look or plan.can_stream):
+        raise ModelError(
+            "the network reads the future (an edge has a negative delay): in an export, and inside torch.func, "
+            "run sequences of one length"
+        )
     if can_look and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
         raise ModelError(f"lengths lie from 1 to {steps}, got {int(lengths.min())} to {int(lengths.max())}")
     return lengths

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.cells import NONLINEARITIES, Cell
@@ -123,7 +124,8 @@ class Model(nn.Module):
             x: [B, T, N], or [P, B, T, N] for a population; one tensor for all members may leave out P. Networks with
                 several inputs also take a tensor for each by name.
             state: what an earlier call returned, to continue its sequences.
-            lengths: [B], how long each sequence is, where they differ; what follows is padding.
+            lengths: [B], how long each sequence is, where they differ; what follows is padding. A network that reads
+                the future (edges of negative delay) runs once for each length that occurs.
             only_last: whether the output of the last step is all that is wanted, which is faster on a GPU.
 
         Returns:
@@ -142,32 +144,49 @@ class Model(nn.Module):
         inputs, lengths = checked_inputs(self.plan, self.population, self._any_array.dtype, x, lengths)
         if state is not None:
             state = checked_state(self.plan, self._any_array.dtype, state, inputs)
+        if lengths is None:
+            y, end = self._run(inputs, state, only_last=only_last)
+            y = y[:, :, -1:] if only_last else y
+        elif self.plan.can_stream:
+            y, everything = self._run(inputs, state, keep_all=True)
+            is_inside = (torch.arange(y.shape[2], device=y.device) < lengths[:, None])[None, :, :, None]
+            y = torch.where(is_inside, y, 0.0)  # a product would keep NaN
+            end = self._at_the_ends(everything, lengths, 0 if state is None else state.step or 0)
+        else:
+            y, end = self._run_by_length(inputs, lengths)
+        return (y[0] if self.population is None else y), end
+
+    def _run(
+        self, inputs: Inputs, state: State | None, *, keep_all: bool = False, only_last: bool = False
+    ) -> tuple[Tensor, State]:
+        """Outputs side by side, [P, B, T, M], and the state at the end, or that of all steps."""
         path = self._chosen_path()
         if path != "reference" and is_transformed():
             raise ModelError(
                 f"the {path} path does not run inside torch.func: make the model with path='reference', "
                 "or with population=... to run many models at once"
             )
-        keep_all = lengths is not None
         match path:
             case "gpu":
-                outputs, new_state = self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
+                outputs, end = self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
             case "cpu":  # outputs of all steps cost little there, and do not depend on how many sequences there are
-                outputs, new_state = self._run_cpu(inputs, state, keep_all=keep_all)
+                outputs, end = self._run_cpu(inputs, state, keep_all=keep_all)
             case _:
                 parameters, use_relu = self._arrays_by_name(), self._use_relu()
-                outputs, new_state = run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
+                outputs, end = run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
         y = next(iter(outputs.values())) if len(outputs) == 1 else torch.cat(list(outputs.values()), dim=-1)
-        first_step = 0 if state is None else state.step or 0
-        if lengths is None:
-            num_steps = next(iter(inputs.values())).shape[2]
-            new_state = State((first_step + num_steps) % self.architecture.period, new_state.values)
-            y = y[:, :, -1:] if only_last else y
-        else:
-            is_inside = (torch.arange(y.shape[2], device=y.device) < lengths[:, None])[None, :, :, None]
-            y = torch.where(is_inside, y, 0.0)  # a product would keep NaN
-            new_state = self._at_the_ends(new_state, lengths, first_step)
-        return (y[0] if self.population is None else y), new_state
+        num_steps = (0 if state is None else state.step or 0) + next(iter(inputs.values())).shape[2]
+        return y, State(num_steps % self.architecture.period, end.values)
+
+    def _run_by_length(self, inputs: Inputs, lengths: Tensor) -> tuple[Tensor, State]:
+        """The same of a network that reads the future, where no sequence may see its padding: length by length."""
+        num_steps = next(iter(inputs.values())).shape[2]
+        groups = [(length, (lengths == length).nonzero()[:, 0]) for length in lengths.unique().tolist()]
+        runs = [self._run({name: x[:, rows, :length] for name, x in inputs.items()}, None) for length, rows in groups]
+        order = torch.cat([rows for _, rows in groups]).argsort()  # back to where the sequences stood
+        padded = [functional.pad(y, (0, 0, 0, num_steps - y.shape[2])) for y, _ in runs]
+        ends = {part: torch.cat([end.values[part] for _, end in runs], dim=1)[:, order] for part in runs[0][1].values}
+        return torch.cat(padded, dim=1)[:, order], State(self._step_at_the_ends(lengths, 0), ends)
 
     def _run_gpu(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
         from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
