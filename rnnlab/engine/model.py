@@ -217,6 +217,35 @@ class Model(nn.Module):
         """
         return initial_state(self.plan, self._arrays_by_name(), (self.population or 1, batch_size))
 
+    def trajectories(
+        self, x: Tensor | Mapping[str, Tensor], state: State | None = None
+    ) -> dict[tuple[str, str], Tensor]:
+        """What the network remembers after every step of a batch, differentiable.
+
+        Args:
+            x, state: as in `forward`.
+
+        Returns:
+            By node name and part of its state, as in `State.values`: [B, T, N], or [P, B, T, N]; zeros at steps at
+            which a node of a network with a period is not computed.
+
+        >>> from rnnlab.architecture.catalogue import architecture
+        >>> model = Model(architecture("lstm", input_size=3, output_size=2, units=4), seed=0)
+        >>> x = torch.randn(5, 7, 3)
+        >>> found = model.trajectories(x)
+        >>> list(found), found["h", "c"].shape
+        ([('h', 'c'), ('h', 'h')], torch.Size([5, 7, 4]))
+        >>> torch.equal(found["h", "c"][:, -1], model(x)[1].at("h", "c", -1)[0])
+        True
+        """
+        dtype = self._any_array.dtype
+        with torch.autocast(self._any_array.device.type, enabled=False):  # as in a forward pass
+            inputs, _ = checked_inputs(self.plan, self.population, dtype, x, None)
+            state = None if state is None else checked_state(self.plan, dtype, state, inputs)
+            everything = self._run(inputs, state, keep_all=True)[1].values
+        found = {part: values[:, :, self.plan.histories[part] :] for part, values in everything.items()}
+        return found if self.population is not None else {part: values[0] for part, values in found.items()}
+
     def member(self, number: int) -> "Model":
         """One network of a population as a model of its own, without the population axis, with a copy of its numbers.
 

@@ -238,6 +238,28 @@ def test_states_cross_paths(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["skip-3:lstm", "td:gru", "clockwork:tanh"])
+@pytest.mark.parametrize("population", [None, 2])
+def test_trajectories_are_the_states_of_a_stream(name: str, path: str, population: int | None) -> None:
+    """And their gradients too; from a state on, and where not every node is computed at every step."""
+    model = make(name, path=path, population=population).double()
+    x = random(2, 8, 3).double().requires_grad_()
+    before = model(x[:, :3])[1]
+    found = model.trajectories(x[:, 3:], before)
+    assert {value.shape[-3:-1] for value in found.values()} == {(2, 5)}
+    gradient = torch.autograd.grad(sum(value.sin().sum() for value in found.values()), x)
+    state, steps = model(x[:, :3])[1], []
+    for time in range(3, 8):
+        _, state = model(x[:, time : time + 1], state)
+        steps.append({part: value[:, :, -1] for part, value in state.values.items()})
+    streamed = {part: torch.stack([step[part] for step in steps], dim=-2) for part in found}
+    wanted = torch.autograd.grad(sum(value.sin().sum() for value in streamed.values()), x)
+    for part, value in found.items():
+        torch.testing.assert_close(value, streamed[part] if population else streamed[part][0])
+    torch.testing.assert_close(gradient, wanted)
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_detached_state_stops_gradients(path: str) -> None:
     model, x = make(path=path), random(2, 6, 3).requires_grad_()
     _, state = model(x[:, :3])
