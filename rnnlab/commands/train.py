@@ -69,7 +69,7 @@ def train_command(
     `-p learning_rate=0.01,0.001` trains two members that differ in it. Ctrl-C stops after the current step, saves a
     checkpoint and prints the command that resumes.
     """
-    from rnnlab.engine.model import load_model
+    from rnnlab.engine.model_files import load_model
     from rnnlab.training.console import run_and_show
     from rnnlab.training.words import members_from_words, network_for, usable_device
 

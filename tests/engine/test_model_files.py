@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rnnlab.engine.model import load_model
+from rnnlab.engine.model_files import load_model
 from rnnlab.errors import ModelError, RnnlabError
 from tests.engine.models import make, random
 

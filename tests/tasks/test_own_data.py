@@ -3,6 +3,7 @@
 import doctest
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_task_keeps_the_contract() -> None:
 
 
 def test_task_with_edited_data_is_another_one() -> None:
-    def trained(**options: bool) -> None:
+    def trained(**options: Any) -> None:
         short = Hyperparameters(num_steps=2, evaluate_every=1)
         train(
             architecture("sh", input_size=3, output_size=1, units=2),
