@@ -163,7 +163,11 @@ class Cell:
                 new_state={part: as_expression(value) for part, value in new_state.items()},
                 reset=None if self.reset is None else as_expression(self.reset(gates, carried)),
             )
-        except AttributeError as error:
+        except (TypeError, AttributeError) as error:
+            if isinstance(error, TypeError) or isinstance(
+                error.obj, Expression
+            ):  # torch.tanh(x), abs(x), x > 0, x.tanh()
+                raise ArchitectureError(f"cell {self.name!r}: {error}; {_WHAT_FORMULAS_TAKE}") from error
             if not isinstance(error.obj, SimpleNamespace):
                 raise
             kind = "gate" if error.obj is gates else "carried state"
@@ -171,6 +175,12 @@ class Cell:
             raise ArchitectureError(f"cell {self.name!r}: there is no {kind} {error.name!r}; known: {known}") from error
         except ArchitectureError as error:
             raise ArchitectureError(f"cell {self.name!r}: {error}") from error
+
+
+_WHAT_FORMULAS_TAKE = (
+    "formulas are made of +, -, *, division by numbers, and rnnlab's sigmoid, tanh, relu and nonlinearity: "
+    "called once, they are recorded for every way to run"
+)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,9 @@ class Expression:
     def __neg__(self) -> "Expression":
         return Expression("negate", (self,))
 
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self} has no value yet, so it is neither true nor false")
+
     def __str__(self) -> str:
         if self.operation == "input":
             return self.name

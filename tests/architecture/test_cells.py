@@ -3,7 +3,9 @@
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
+import torch
 
 from rnnlab import CELLS, ArchitectureError, Cell, architecture, named_cell, nonlinearity, register_cell, sigmoid
 from rnnlab.architecture.expressions import evaluate
@@ -212,6 +214,21 @@ def test_gates_may_be_named_by_numbers_that_no_edge_takes() -> None:
             {"update": lambda gates, carried: {"h": gates.c + carried.c}},
             "cell 'bad': there is no carried state 'c'; known: h",
         ),
+        ({"update": lambda gates, carried: {"h": torch.tanh(gates.c)}}, "cell 'bad': tanh.* formulas are made of"),
+        ({"update": lambda gates, carried: {"h": np.tanh(gates.c)}}, "cell 'bad': .*tanh.* rnnlab's sigmoid, tanh,"),
+        ({"update": lambda gates, carried: {"h": math.tanh(gates.c)}}, "cell 'bad': .* rnnlab's sigmoid, tanh, relu"),
+        ({"update": lambda gates, carried: {"h": gates.c.tanh()}}, "cell 'bad': .*no attribute 'tanh'; formulas are"),
+        ({"update": lambda gates, carried: {"h": gates.c**2}}, "cell 'bad': unsupported operand .*; formulas are made"),
+        (
+            {"update": lambda gates, carried: {"h": 1 / gates.c}},
+            "cell 'bad': unsupported operand .* division by numbers",
+        ),
+        ({"update": lambda gates, carried: {"h": max(gates.c, 0)}}, "cell 'bad': '>' not supported .*; formulas are"),
+        (
+            {"update": lambda gates, carried: {"h": gates.c or carried.h}},
+            "cell 'bad': gate c has no value yet, so it is neither true nor false; formulas are made of",
+        ),
+        ({"update": lambda gates: {"h": gates.c}}, "cell 'bad': .* takes 1 positional argument but 2 were given; form"),
         ({"ports": ("y",)}, r"cell 'bad': ports names \['y'\], its state is \['h'\]"),
         ({"state": ("h", "c")}, r"cell 'bad': update returns \['h'\], its state is \['h', 'c'\]"),
         ({"nonlinearity": "sin"}, "cell 'bad': nonlinearity is one of tanh, relu"),
