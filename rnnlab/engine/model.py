@@ -255,20 +255,20 @@ class Model(nn.Module):
         >>> torch.equal(several.member(1)(x)[0], several(x)[0][1])
         True
         """
-        count = self.population or 1
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
+        count, found = self.population or 1, _whole(number)
+        if found is None or not 0 <= found < count:
             raise ModelError(f"members have the numbers 0 to {count - 1}, got {number!r}")
         alone = Model(
             self.architecture,
             seed=0,
-            nonlinearity=self.nonlinearity and self.nonlinearity[number],
+            nonlinearity=self.nonlinearity and self.nonlinearity[found],
             path=self.path,
             precision=self.precision,
         )
         alone.to(self._any_array).train(self.training)
         with torch.no_grad():
             for name, array in self.arrays.items():
-                alone.arrays[name].copy_(array[number : number + 1]).requires_grad_(array.requires_grad)
+                alone.arrays[name].copy_(array[found : found + 1]).requires_grad_(array.requires_grad)
         return alone
 
     def _arrays_by_name(self) -> dict[str, Tensor]:
@@ -313,6 +313,7 @@ class Model(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Write numbers and architecture to a safetensors file."""
+        from safetensors import SafetensorError
         from safetensors.torch import save_file
 
         tensors = {name: value.detach().contiguous() for name, value in self.arrays.items()}
@@ -323,7 +324,10 @@ class Model(nn.Module):
             "nonlinearity": json.dumps(self.nonlinearity),
             "frozen": json.dumps([name for name, value in self.arrays.items() if not value.requires_grad]),
         }
-        save_file(tensors, str(path), metadata)
+        try:
+            save_file(tensors, str(path), metadata)
+        except SafetensorError as error:
+            raise ModelError(f"cannot write {path}: {error}") from error
 
     @property
     def _any_array(self) -> Tensor:
@@ -400,13 +404,18 @@ def _taken_names() -> frozenset[str]:
 
 
 def _num_members(population: Any) -> int:
-    try:
-        found = 0 if isinstance(population, bool) else operator.index(population)
-    except TypeError:
-        found = 0
-    if found < 1:
+    found = _whole(population)
+    if found is None or found < 1:
         raise ModelError(f"a population is an integer, of at least 1 member, got {population!r}")
     return found
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number of Python's or numpy's; None where it is none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def _generator(seed: int | None, generator: torch.Generator | None) -> torch.Generator:
@@ -417,9 +426,10 @@ def _generator(seed: int | None, generator: torch.Generator | None) -> torch.Gen
         if seed is not None:
             raise ModelError("give a seed or a generator, got both")
         return generator
-    if isinstance(seed, bool) or not isinstance(seed, int):
+    found = _whole(seed)
+    if found is None:
         raise ModelError(f"seed is a whole number, got {seed!r}")
-    return torch.Generator().manual_seed(seed)
+    return torch.Generator().manual_seed(found)
 
 
 def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:

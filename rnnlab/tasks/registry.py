@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from rnnlab.errors import TaskError
+from rnnlab.graph.elements import as_plain
 
 if TYPE_CHECKING:
     from rnnlab.tasks.task import AbstractTask
@@ -102,7 +103,7 @@ def task(name: str, **arguments: Any) -> "AbstractTask":
     Traceback (most recent call last):
     rnnlab.errors.TaskError: copying has no argument 'dealy'; did you mean 'delay'? it takes delay, num_items, ...
     """
-    return _built(name, arguments)
+    return _built(name, {key: as_plain(value) for key, value in arguments.items()})
 
 
 def task_from_words(name: str, words: Sequence[str]) -> "AbstractTask":

@@ -1,7 +1,7 @@
 """Whether an architecture, a task and hyperparameters fit together, and what identifies a run."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,10 +17,7 @@ from rnnlab.training.hyperparameters import Hyperparameters, check_shared
 def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[Hyperparameters]) -> None:
     """Refuse what cannot be trained together."""
     checked_architecture(architecture, "train", TrainingError)
-    if isinstance(task, str):
-        raise TrainingError(f"train takes an object for its task: task({task!r}, ...) makes one")
-    if not isinstance(task, AbstractTask):
-        raise TrainingError(f"train takes a task, got {task!r}"[:300])
+    check_task(task, "train")
     check_shared(members)
     named = [member.nonlinearity for member in members if member.nonlinearity is not None]
     if named and len(named) < len(members):
@@ -32,6 +29,15 @@ def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[
     _check_seeds(task, {member.batch_seed for member in members})
     _check_widths(architecture, task)
     check_direction(architecture, task)
+
+
+def check_task(task: Any, taker: str) -> None:
+    """Refuse what is no task, with the way to get one."""
+    if isinstance(task, str):
+        raise TrainingError(f"{taker} takes an object for its task: task({task!r}, ...) makes one")
+    if not isinstance(task, AbstractTask):
+        hint = ": task(**table) makes one" if isinstance(task, Mapping) else ""
+        raise TrainingError(f"{taker} takes a task, got {task!r}"[:300] + hint)
 
 
 def check_direction(architecture: Architecture, task: AbstractTask) -> None:

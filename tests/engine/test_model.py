@@ -4,6 +4,7 @@ import copy
 import io
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -108,6 +109,13 @@ def test_member_is_a_model_of_its_own(path: str) -> None:
     with torch.no_grad():
         alone.arrays["y bias"].add_(1.0)
     torch.testing.assert_close(several(x)[0], outputs)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    network = architecture("lstm", **SIZES)
+    several, same = Model(network, seed=np.int64(3), population=np.int64(2)), Model(network, seed=3, population=2)  # pyright: ignore[reportArgumentType]
+    x = random(2, 4, 3)
+    torch.testing.assert_close(several.member(np.argmax([0, 1]))(x)[0], same(x)[0][1])  # pyright: ignore[reportArgumentType]
 
 
 def test_member_that_is_not_there_is_refused() -> None:
