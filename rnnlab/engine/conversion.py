@@ -15,7 +15,8 @@ def from_torch(module: nn.RNN | nn.GRU | nn.LSTM) -> Model:
     """A model with the weights of a torch module: stacked, in one direction or both, with zero initial state.
 
     Its output is the module's: the states of the top layer, both directions side by side. What is frozen there is
-    frozen here; an array made of several of the module's trains if one of them does.
+    frozen here; an array made of several of the module's trains if one of them does. Dropout between layers is left
+    out: outputs are those of a module in evaluation.
 
     >>> lstm = nn.LSTM(3, 5, num_layers=2, batch_first=True)
     >>> x = torch.randn(2, 7, 3)

@@ -9,11 +9,18 @@ from torch import Tensor
 from torch.serialization import add_safe_globals
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class State:
     """The last values of everything that is read from the past; pass it on to continue a sequence.
 
-    It is a pytree: `torch.export`, `torch.func` and `tree_map` take it apart into its values.
+    Values are [P, B, K, N], the last K steps, P being 1 without a population. Another network with the same hidden
+    nodes takes it too, so that one may decode what another has encoded. It is a pytree: `torch.export`, `torch.func`
+    and `tree_map` take it apart into its values.
+
+    >>> import torch
+    >>> state = State(0, {("h", "h"): torch.arange(3.0).reshape(1, 3, 1, 1)})
+    >>> State(state.step, {part: values[:, [2, 2, 0]] for part, values in state.values.items()})  # other sequences
+    <State: h h [1, 3, 1, 1]>
     """
 
     step: int | None  # how many time steps came before, modulo the period; None where sequences ended at different ones

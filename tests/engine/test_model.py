@@ -267,6 +267,23 @@ def test_trajectories_are_the_states_of_a_stream(name: str, path: str, populatio
     torch.testing.assert_close(gradient, wanted)
 
 
+def test_states_can_be_told_apart_and_kept_in_sets() -> None:
+    one, other = (make().initial_state(2) for _ in range(2))
+    assert one == one
+    assert one != other
+    assert len({one, other}) == 2
+
+
+def test_state_of_one_network_starts_another() -> None:
+    """An encoder and a decoder: gradients flow back through the state."""
+    encoder, decoder = make("td:lstm"), make("td:lstm", input_size=5)
+    _, state = encoder(random(2, 4, 3))
+    decoder(random(2, 6, 5), state)[0].square().sum().backward()
+    gradient = parameter(encoder, "x->h1[0]").grad
+    assert gradient is not None
+    assert gradient.abs().sum() > 0
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_detached_state_stops_gradients(path: str) -> None:
     model, x = make(path=path), random(2, 6, 3).requires_grad_()
