@@ -19,7 +19,7 @@ from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.cells import NONLINEARITIES, Cell
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
-from rnnlab.engine.given import checked_inputs, checked_state, is_transformed
+from rnnlab.engine.given import checked_inputs, checked_state, inside, is_transformed
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
 from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import Plan, plan
@@ -124,8 +124,8 @@ class Model(nn.Module):
             x: [B, T, N], or [P, B, T, N] for a population; one tensor for all members may leave out P. Networks with
                 several inputs also take a tensor for each by name.
             state: what an earlier call returned, to continue its sequences.
-            lengths: [B], how long each sequence is, where they differ; what follows is padding. A network that reads
-                the future (edges of negative delay) runs once for each length that occurs.
+            lengths: [B], how long each sequence is, where they differ, or [P, B]; what follows is padding. A network
+                that reads the future (edges of negative delay) runs once for each length that occurs.
             only_last: whether the output of the last step is all that is wanted, which is faster on a GPU.
 
         Returns:
@@ -149,8 +149,7 @@ class Model(nn.Module):
             y = y[:, :, -1:] if only_last else y
         elif self.plan.can_stream:
             y, everything = self._run(inputs, state, keep_all=True)
-            is_inside = (torch.arange(y.shape[2], device=y.device) < lengths[:, None])[None, :, :, None]
-            y = torch.where(is_inside, y, 0.0)  # a product would keep NaN
+            y = torch.where(inside(lengths, y.shape[2])[..., None], y, 0.0)  # a product would keep NaN
             end = self._at_the_ends(everything, lengths, 0 if state is None else state.step or 0)
         else:
             y, end = self._run_by_length(inputs, lengths)
@@ -180,13 +179,17 @@ class Model(nn.Module):
 
     def _run_by_length(self, inputs: Inputs, lengths: Tensor) -> tuple[Tensor, State]:
         """The same of a network that reads the future, where no sequence may see its padding: length by length."""
-        num_steps = next(iter(inputs.values())).shape[2]
-        groups = [(length, (lengths == length).nonzero()[:, 0]) for length in lengths.unique().tolist()]
-        runs = [self._run({name: x[:, rows, :length] for name, x in inputs.items()}, None) for length, rows in groups]
-        order = torch.cat([rows for _, rows in groups]).argsort()  # back to where the sequences stood
-        padded = [functional.pad(y, (0, 0, 0, num_steps - y.shape[2])) for y, _ in runs]
-        ends = {part: torch.cat([end.values[part] for _, end in runs], dim=1)[:, order] for part in runs[0][1].values}
-        return torch.cat(padded, dim=1)[:, order], State(self._step_at_the_ends(lengths, 0), ends)
+        members, batch, num_steps = next(iter(inputs.values())).shape[:3]
+        lengths = lengths.expand(members, batch)
+        found: dict[tuple[str, str] | None, Tensor] = {}  # the outputs under None, and the parts of the state
+        for length in lengths.unique().tolist():
+            is_wanted = lengths == length
+            rows = is_wanted.any(dim=0).nonzero()[:, 0]
+            y, end = self._run({name: x[:, rows, :length] for name, x in inputs.items()}, None)
+            new = {None: functional.pad(y, (0, 0, 0, num_steps - length)), **end.values}
+            found = {part: _placed(value, found.get(part), rows, is_wanted) for part, value in new.items()}
+        ends = {part: value for part, value in found.items() if part is not None}
+        return found[None], State(self._step_at_the_ends(lengths, 0), ends)
 
     def _run_gpu(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
         from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
@@ -279,9 +282,9 @@ class Model(nn.Module):
         kept: dict[tuple[str, str], Tensor] = {}
         for part, values in everything.values.items():
             depth = self.plan.histories[part]  # the values begin that many steps before the first
-            rows = lengths[:, None] + torch.arange(depth, device=lengths.device)  # [B, K]
-            sequences = torch.arange(lengths.shape[0], device=lengths.device)[:, None]
-            kept[part] = values[:, sequences, rows]
+            rows = lengths[..., None] + torch.arange(depth, device=lengths.device)  # [B, K] or [P, B, K]
+            members, sequences = (torch.arange(size, device=lengths.device)[:, None] for size in values.shape[:2])
+            kept[part] = values[members[:, None], sequences, rows]
         return State(self._step_at_the_ends(lengths, first_step), kept)
 
     def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
@@ -289,7 +292,7 @@ class Model(nn.Module):
             return 0
         if torch.compiler.is_exporting() or is_transformed():  # nobody knows the lengths yet
             return None
-        steps = set(((first_step + lengths) % self.architecture.period).tolist())
+        steps = set(((first_step + lengths) % self.architecture.period).flatten().tolist())
         return steps.pop() if len(steps) == 1 else None
 
     def extra_repr(self) -> str:
@@ -385,6 +388,13 @@ class Model(nn.Module):
 @lru_cache(maxsize=1)
 def _has_triton() -> bool:
     return find_spec("triton") is not None
+
+
+def _placed(values: Tensor, before: Tensor | None, rows: Tensor, is_wanted: Tensor) -> Tensor:
+    """Values of some sequences, [P, b, ...], among those of all, [P, B, ...]: of the members that want them."""
+    whole = values.new_zeros(*is_wanted.shape, *values.shape[2:]) if before is None else before
+    chosen = is_wanted[:, rows].unflatten(1, (-1, *[1] * (values.dim() - 2)))
+    return whole.index_copy(1, rows, torch.where(chosen, values, whole[:, rows]))
 
 
 def _untraced_forward() -> Any:

@@ -11,9 +11,9 @@ from rnnlab import Architecture, EdgeSpec, Model, ModelError, NodeSpec, architec
 NETWORKS = ["sh:lstm", "skip-3:gru", "td:tanh", "st:intersection", "clockwork:ugrnn", "mongia-d:lstm"]
 
 
-def make(name: str, path: str) -> Model:
+def make(name: str, path: str, population: int | None = None) -> Model:
     network = architecture(name, input_size=3, output_size=2, units=4)
-    return Model(network, generator=torch.Generator().manual_seed(0), path=path).double()
+    return Model(network, seed=0, population=population, path=path).double()
 
 
 def gradients(model: Model) -> list[torch.Tensor]:
@@ -116,7 +116,8 @@ def test_narrow_lengths_do_not_overflow() -> None:
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        (torch.tensor([1, 2, 3]), "must be 2 integers"),
+        (torch.tensor([1, 2, 3]), r"must be 2 integers, got torch\.int64 of shape \[3\]"),
+        (torch.tensor([[1, 2]]), r"must be 2 integers, got torch\.int64 of shape \[1, 2\]"),
         (torch.tensor([1.0, 2.0]), "must be 2 integers, got torch.float32"),
         (torch.tensor([True, True]), "must be 2 integers, got torch.bool"),
         ([1, 2], "must be a tensor of 2 integers, got list"),
@@ -127,6 +128,27 @@ def test_narrow_lengths_do_not_overflow() -> None:
 def test_wrong_lengths_are_refused(lengths: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         make("sh:tanh", "cpu")(torch.zeros(2, 4, 3, dtype=torch.float64), lengths=lengths)
+
+
+@pytest.mark.parametrize("path", ["cpu", "reference"])
+@pytest.mark.parametrize("name", ["skip-3:gru", "clockwork:ugrnn", "reads ahead"])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_members_may_have_lengths_of_their_own(name: str, path: str, is_shared: bool) -> None:
+    model = reads_ahead("td:tanh", path, 2) if name == "reads ahead" else make(name, path, population=2)
+    lengths = torch.tensor([[5, 1, 8], [8, 8, 2]])
+    x = torch.randn(2, 3, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    y, state = model(x[0] if is_shared else x, lengths=lengths)
+    (y.sin().sum() + sum(value.cos().sum() for value in state.values.values())).backward()
+    together = gradients(model)
+    for member in range(2):
+        given = x[0 if is_shared else member].expand(2, 3, 8, 3)
+        alone, ends = model(given, lengths=lengths[member])
+        torch.testing.assert_close(y[member], alone[member], rtol=1e-12, atol=1e-12)
+        for part, value in ends.values.items():
+            torch.testing.assert_close(state.values[part][member], value[member], rtol=1e-12, atol=1e-12)
+        (alone[member].sin().sum() + sum(value[member].cos().sum() for value in ends.values.values())).backward()
+    for mine, theirs in zip(together, gradients(model), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
 
 
 # --------------------------------------------------------------------------- networks that read the future
