@@ -72,7 +72,8 @@ class EdgeSpec:
             nonlinearity.
         weights: a name shared by edges whose matrices are one.
         carry: whether the edge also brings the source's state itself, which a gated cell needs. Left out, the dense
-            edge of smallest positive delay from a node of the same name does.
+            edge of smallest positive delay from a node of the same name does; where all run backward in time, the one
+            that reaches least far ahead.
         port: which component of the source's state is read; by default the cell's own for the delay.
         role: `depth` for the edge whose value a +RNN node uses unchanged; by default its only edge of delay 0.
     """
