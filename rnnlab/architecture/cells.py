@@ -12,7 +12,7 @@ Every way to run a network, forward and backward, is derived from it. To declare
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,7 @@ from rnnlab.architecture.expressions import (
     in_order,
     named,
     nonlinearity,
+    recorded,
     relu,
     sigmoid,
     tanh,
@@ -320,11 +321,28 @@ CELLS: dict[str, Cell] = {
 
 
 def register_cell(cell: Cell) -> Cell:
-    """Make a cell known by its name, to files, the command line and `architecture`."""
-    if CELLS.get(cell.name, cell) is not cell:
+    """Make a cell known by its name, to files, the command line and `architecture`.
+
+    The same declaration may come again, as it does where a file is read twice; another one of the same name may not.
+    """
+    known = CELLS.setdefault(cell.name, cell)
+    if known is not cell and not _is_same(known, cell):
         raise ArchitectureError(f"a cell named {cell.name!r} exists already")
-    CELLS[cell.name] = cell
-    return cell
+    return known
+
+
+def _is_same(one: Cell, other: Cell) -> bool:
+    """Whether two declarations are one, written in two functions that record the same formulas."""
+    plain = [each.name for each in fields(Cell) if each.name not in ("update", "reset")]
+    if any(getattr(one, name) != getattr(other, name) for name in plain):
+        return False
+    counts = (1, 2) if one.edge_gates else (1,)
+    return all(_recorded(one.formulas(count)) == _recorded(other.formulas(count)) for count in counts)
+
+
+def _recorded(formulas: Formulas) -> object:
+    reset = {} if formulas.reset is None else {"reset": formulas.reset}
+    return recorded({**{f"state {part}": value for part, value in formulas.new_state.items()}, **reset})
 
 
 def named_cell(name: str) -> Cell:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlab import CELLS, ArchitectureError, Cell, architecture, named_cell, nonlinearity, register_cell, sigmoid
+from rnnlab import CELLS, ArchitectureError, Cell, architecture, named_cell, nonlinearity, register_cell, sigmoid, tanh
 from rnnlab.architecture.expressions import evaluate
 
 H, C, X = 0.7, -0.4, 0.9  # old state, old memory, depth input
@@ -164,6 +164,29 @@ def test_own_cell_works_where_the_shipped_ones_do(free_name: str) -> None:
     assert {node.name: node.cell for node in deep.nodes} == {"x": None, "h": "mine", "o": "relu", "y": None}
     with pytest.raises(ArchitectureError, match="a cell named 'mine' exists already"):
         register_cell(Cell("mine", gates=("c", "g"), update=update))
+
+
+def test_same_declaration_may_come_again(free_name: str) -> None:
+    """As from a file that is read twice, whose functions are then others."""
+
+    def declared(scale: float = 1.0, **changes):
+        def update(gates, carried):
+            total = sum((state.h for state in carried), start=scale * gates.c)
+            return {"h": tanh(total * carried[0].h)}
+
+        return Cell(**({"name": free_name, "gates": ("c",), "edge_gates": ("f",), "update": update} | changes))
+
+    first = register_cell(declared())
+    assert register_cell(declared()) is first
+    for other in (declared(2.0), declared(gate_bias=("c",)), declared(edge_gates=("g",)), declared(update=keep_first)):
+        with pytest.raises(ArchitectureError, match="a cell named 'mine' exists already"):
+            register_cell(other)
+    assert named_cell(free_name) is first
+
+
+def keep_first(gates, carried):
+    """The same as with one carry edge, and something else with two."""
+    return {"h": tanh((carried[0].h + 1.0 * gates.c) * carried[0].h)}
 
 
 def keep_going(gates, carried):
