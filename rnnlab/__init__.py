@@ -80,7 +80,8 @@ if TYPE_CHECKING:
     from rnnlab.engine.conversion import from_torch
     from rnnlab.engine.costs import Costs, costs
     from rnnlab.engine.initialisation import Initialisation
-    from rnnlab.engine.model import Model, load_model
+    from rnnlab.engine.model import Model
+    from rnnlab.engine.model_files import load_model
     from rnnlab.engine.plan import Plan, plan
     from rnnlab.engine.state import State
     from rnnlab.report.report import Report, make_report, write_report
@@ -149,7 +150,7 @@ _ON_DEMAND = {
     "list_data": "rnnlab.tasks.data",
     "list_studies": "rnnlab.studies.status",
     "load_hyperparameters": "rnnlab.training.hyperparameters",
-    "load_model": "rnnlab.engine.model",
+    "load_model": "rnnlab.engine.model_files",
     "load_record": "rnnlab.studies.records",
     "load_space": "rnnlab.tuning.space",
     "load_spec": "rnnlab.studies.specification",

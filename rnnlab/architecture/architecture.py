@@ -251,8 +251,10 @@ class Architecture:
         into = [other for other in edges if other.target == edge.target and other.transform == "dense"]
         if any(other.carry for other in into):
             return replace(edge, carry=False)
-        own = [other for other in into if other.delay > 0 and other.source[0] == target.name and other.carry is None]
-        return replace(edge, carry=bool(own) and edge == min(own, key=lambda other: other.delay))
+        own = [other for other in into if other.delay and other.source[0] == target.name and other.carry is None]
+        # a node that runs backward in time finds its old state in the future
+        nearest = min(own, key=lambda other: (other.delay < 0, abs(other.delay)), default=None)
+        return replace(edge, carry=edge == nearest)
 
     def _check(self) -> None:
         same = Counter((edge.edge, edge.transform, edge.port) for edge in self.edges)
@@ -324,8 +326,8 @@ class Architecture:
         cell, carries, label = self.cell(node.key), self.carries(node.key), self.label(node.key)
         if cell.needs_carry and not carries:
             raise ArchitectureError(
-                f"node {label} ({cell.name}) has no carry edge: a gated cell needs its old state; add a dense edge of "
-                f'positive delay from {node.name!r}, or mark one with "carry": true'
+                f"node {label} ({cell.name}) has no carry edge: a gated cell needs its old state; add a dense edge "
+                f'with a delay from {node.name!r}, or mark one with "carry": true'
             )
         if carries and not cell.needs_carry:
             raise ArchitectureError(f"edge {carries[0]} carries state, but cell {cell.name!r} uses none")

@@ -2,7 +2,7 @@
 
 What papers and graphs leave open is decided here:
 
-- A gated cell needs its old state, which an edge of positive delay from a node of the same name brings. A hidden node
+- A gated cell needs its old state, which an edge with a delay from a node of the same name brings. A hidden node
   without one (deep input's f, deep output's o, the inner layers of a deep transition) is a plain layer with the cell's
   nonlinearity.
 - With `lstm-edges`, every edge between two of its nodes carries state, those of delay 0 too, as in Zhang's own code.
@@ -144,11 +144,11 @@ def node_cells(graph: CyclicGraph, cell: Cell) -> dict[NodeKey, str]:
         )
     if not cell.needs_carry:
         return {node.key: cell.name for node in hidden}
-    kept = {edge.target for edge in graph.edges if edge.delay > 0 and edge.source[0] == edge.target[0]}
+    kept = {edge.target for edge in graph.edges if edge.delay and edge.source[0] == edge.target[0]}
     if not any(node.key in kept for node in hidden):
         raise ArchitectureError(
-            f"cell {cell.name!r} keeps state, but no hidden node of this graph has an edge of positive delay from its "
-            "own name, so none could keep any; choose tanh or relu, or a graph with such an edge"
+            f"cell {cell.name!r} keeps state, but no hidden node of this graph has an edge with a delay from its own "
+            "name, so none could keep any; choose tanh or relu, or a graph with such an edge"
         )
     return {node.key: cell.name if node.key in kept else cell.nonlinearity for node in hidden}
 

@@ -12,7 +12,7 @@ Every way to run a network, forward and backward, is derived from it. To declare
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,7 @@ from rnnlab.architecture.expressions import (
     in_order,
     named,
     nonlinearity,
+    recorded,
     relu,
     sigmoid,
     tanh,
@@ -165,7 +166,11 @@ class Cell:
                 new_state={part: as_expression(value) for part, value in new_state.items()},
                 reset=None if self.reset is None else as_expression(self.reset(gates, carried)),
             )
-        except AttributeError as error:
+        except (TypeError, AttributeError) as error:
+            if isinstance(error, TypeError) or isinstance(
+                error.obj, Expression
+            ):  # torch.tanh(x), abs(x), x > 0, x.tanh()
+                raise ArchitectureError(f"cell {self.name!r}: {error}; {_WHAT_FORMULAS_TAKE}") from error
             if not isinstance(error.obj, SimpleNamespace):
                 raise
             kind = "gate" if error.obj is gates else "carried state"
@@ -173,6 +178,12 @@ class Cell:
             raise ArchitectureError(f"cell {self.name!r}: there is no {kind} {error.name!r}; known: {known}") from error
         except ArchitectureError as error:
             raise ArchitectureError(f"cell {self.name!r}: {error}") from error
+
+
+_WHAT_FORMULAS_TAKE = (
+    "formulas are made of +, -, *, division by numbers, and rnnlab's sigmoid, tanh, relu and nonlinearity: "
+    "called once, they are recorded for every way to run"
+)
 
 
 @dataclass(frozen=True)
@@ -312,11 +323,29 @@ CELLS: dict[str, Cell] = {
 
 
 def register_cell(cell: Cell) -> Cell:
-    """Register a cell under its name, for use in files, on the command line and in `architecture`."""
-    if CELLS.get(cell.name, cell) is not cell:
+    """Register a cell under its name, for use in files, on the command line and in `architecture`.
+
+    The same declaration may be registered again, as happens when a file is read twice; a different cell of the same
+    name may not.
+    """
+    known = CELLS.setdefault(cell.name, cell)
+    if known is not cell and not _is_same(known, cell):
         raise ArchitectureError(f"a cell named {cell.name!r} exists already")
-    CELLS[cell.name] = cell
-    return cell
+    return known
+
+
+def _is_same(one: Cell, other: Cell) -> bool:
+    """Whether two declarations are one, written in two functions that record the same formulas."""
+    plain = [each.name for each in fields(Cell) if each.name not in ("update", "reset")]
+    if any(getattr(one, name) != getattr(other, name) for name in plain):
+        return False
+    counts = (1, 2) if one.edge_gates else (1,)
+    return all(_recorded(one.formulas(count)) == _recorded(other.formulas(count)) for count in counts)
+
+
+def _recorded(formulas: Formulas) -> object:
+    reset = {} if formulas.reset is None else {"reset": formulas.reset}
+    return recorded({**{f"state {part}": value for part, value in formulas.new_state.items()}, **reset})
 
 
 def named_cell(name: str) -> Cell:

@@ -59,6 +59,9 @@ class Expression:
     def __neg__(self) -> "Expression":
         return Expression("negate", (self,))
 
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self} has no value yet, so it is neither true nor false")
+
     def __str__(self) -> str:
         if self.operation == "input":
             return self.name
@@ -108,6 +111,21 @@ def in_order(outputs: Iterable[Expression]) -> list[Expression]:
         else:
             order[id(waiting.pop())] = expression
     return list(order.values())
+
+
+def recorded(outputs: Mapping[str, Expression]) -> tuple[list[Any], dict[str, int]]:
+    """Formulas as plain values, which can be compared: every expression with the places of its arguments.
+
+    >>> recorded({"y": tanh(named("x"))})
+    ([('input', (), 'x', 0.0), ('tanh', (0,), '', 0.0)], {'y': 1})
+    """
+    order = in_order(outputs.values())
+    place = {id(each): number for number, each in enumerate(order)}
+    lines = [
+        (each.operation, tuple(place[id(argument)] for argument in each.arguments), each.name, each.number)
+        for each in order
+    ]
+    return lines, {name: place[id(output)] for name, output in outputs.items()}
 
 
 def rewritten(

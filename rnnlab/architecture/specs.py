@@ -73,7 +73,8 @@ class EdgeSpec:
             nonlinearity.
         weights: a name; edges with the same name share one matrix.
         carry: whether the edge also brings the source's state itself, which a gated cell needs. By default, the dense
-            edge of smallest positive delay from a node of the same name does.
+            edge of smallest positive delay from a node of the same name does; if all of them run backward in time, the
+            one that reaches least far ahead.
         port: which component of the source's state is read; the default depends on the cell and the delay.
         role: `depth` for the edge whose value a +RNN node uses unchanged; by default its only edge of delay 0.
     """

@@ -96,6 +96,7 @@ class Case:
             precision=precision,
             use_graph=None,
             report=report,
+            start=None,
             snapshot=None,
         )
 

@@ -41,6 +41,9 @@ def train_command(
     steps: Steps = None,
     units: Units = None,
     parameters: Parameters = None,
+    start: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Begin with the numbers of a model that -o has written.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the batches and of the first member's initial values.")] = 0,
     device: Device = "cpu",
     precision: Precision = "float32",
@@ -66,6 +69,7 @@ def train_command(
     `-p learning_rate=0.01,0.001` trains two members that differ in it. Ctrl-C stops after the current step, saves a
     checkpoint and prints the command that resumes.
     """
+    from rnnlab.engine.model_files import load_model
     from rnnlab.training.console import run_and_show
     from rnnlab.training.words import members_from_words, network_for, usable_device
 
@@ -82,6 +86,7 @@ def train_command(
         tensorboard=tensorboard,
         as_json=as_json,
         command=context.obj,
+        start=None if start is None else load_model(start),
         seed=seed,
         device=usable_device(device),
         precision=precision,

@@ -16,6 +16,7 @@ def from_torch(module: nn.RNN | nn.GRU | nn.LSTM) -> Model:
 
     Its output is that of the module: the states of the top layer, both directions side by side. Parameters that are
     frozen in the module are frozen in the model; an array combined from several parameters trains if any of them does.
+    Dropout between layers is left out: outputs are those of a module in evaluation mode.
 
     >>> lstm = nn.LSTM(3, 5, num_layers=2, batch_first=True)
     >>> x = torch.randn(2, 7, 3)

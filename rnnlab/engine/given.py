@@ -39,10 +39,12 @@ def checked_inputs(
     if any(size != sizes[0] for size in sizes):
         raise ModelError(f"inputs differ in batch size or length: {', '.join(map(str, sizes))}")
     if lengths is not None:
-        lengths = _lengths(plan, lengths, *sizes[0])
-        is_inside = torch.arange(sizes[0][1], device=lengths.device) < lengths[:, None]  # [B, T]
+        lengths = _lengths(plan, lengths, population, *sizes[0])
+        is_inside = inside(lengths, sizes[0][1])
         for name, value in inputs.items():
-            mask = is_inside if axes[name] == 2 else is_inside[..., None]
+            mask = (
+                is_inside if axes[name] == 2 else is_inside[..., None]
+            )  # with lengths for each member they have P in front
             inputs[name] = torch.where(mask, value, torch.zeros((), dtype=value.dtype, device=value.device))
     for name, node in nodes.items():
         _check_values(inputs[name], node.units if axes[name] == 2 else None)
@@ -80,6 +82,11 @@ def checked_state(plan: Plan, dtype: torch.dtype, state: State, inputs: Mapping[
         if name in num_tokens:
             _check_values(value, num_tokens[name], lowest=-1)
     return State(state.step, values)
+
+
+def inside(lengths: Tensor, num_steps: int) -> Tensor:
+    """Which steps are no padding, [B, T], or [P, B, T] where members have lengths of their own."""
+    return torch.arange(num_steps, device=lengths.device) < lengths[..., None]
 
 
 def is_transformed() -> bool:
@@ -121,16 +128,21 @@ def _input(x: Tensor, node: NodeSpec, population: int | None, dtype: torch.dtype
     return _real(x, "x", dtype)
 
 
-def _lengths(plan: Plan, lengths: Tensor, batch: int, steps: int) -> Tensor:
+def _lengths(plan: Plan, lengths: Tensor, population: int | None, batch: int, steps: int) -> Tensor:
     """The lengths, in a type that does not overflow when the first step is added."""
-    if not plan.can_stream:
-        raise ModelError("the network reads the future (an edge has a negative delay): run sequences of one length")
     if not isinstance(lengths, Tensor):
         raise ModelError(f"lengths must be a tensor of {batch} integers, got {type(lengths).__name__}")
-    if not _is_integer(lengths) or tuple(lengths.shape) != (batch,):
-        raise ModelError(f"lengths must be {batch} integers, got {lengths.dtype} of shape {list(lengths.shape)}")
+    if not _is_integer(lengths) or tuple(lengths.shape) not in ((batch,), (population, batch)):
+        members = f", or as many for each of the {population} members" if population else ""
+        found = f"{lengths.dtype} of shape {list(lengths.shape)}"
+        raise ModelError(f"lengths must be {batch} integers{members}, got {found}")
     lengths = lengths.long()
     can_look = not (torch.compiler.is_exporting() or is_transformed())
+    if not (can_look or plan.can_stream):
+        raise ModelError(
+            "the network reads the future (an edge has a negative delay): in an export, and inside torch.func, "
+            "run sequences of one length"
+        )
     if can_look and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
         raise ModelError(f"lengths lie from 1 to {steps}, got {int(lengths.min())} to {int(lengths.max())}")
     return lengths

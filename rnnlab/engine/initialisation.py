@@ -1,7 +1,7 @@
 """How the numbers of a network start (C22-C27, Z50, Pascanu et al.'s sparse matrices), from a given generator."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -9,6 +9,7 @@ from torch import Tensor
 from rnnlab.architecture.architecture import Architecture, ParameterSpec
 from rnnlab.architecture.cells import named_cell
 from rnnlab.errors import ArchitectureError
+from rnnlab.graph.elements import as_plain
 
 Draw = Callable[[int, int, torch.Generator], Tensor]
 
@@ -97,6 +98,8 @@ class Initialisation:
     read_out_bias_scale: float | None = None
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            object.__setattr__(self, each.name, as_plain(getattr(self, each.name)))
         for field in ("square", "rectangular"):
             if getattr(self, field) not in MATRICES:
                 raise ArchitectureError(f"{field} is one of {', '.join(MATRICES)}, got {getattr(self, field)!r}")

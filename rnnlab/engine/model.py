@@ -13,12 +13,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.cells import NONLINEARITIES, Cell
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
-from rnnlab.engine.given import checked_inputs, checked_state, is_transformed
+from rnnlab.engine.given import checked_inputs, checked_state, inside, is_transformed
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
 from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import Plan, plan
@@ -125,7 +126,8 @@ class Model(nn.Module):
             x: [B, T, N], or [P, B, T, N] for a population; a tensor without P is shared by all members. For a network
                 with several inputs, also a mapping from each input's name to its tensor.
             state: the state that an earlier call returned, to continue its sequences.
-            lengths: [B], the length of each sequence, if they differ; whatever follows is padding.
+            lengths: [B], the length of each sequence, if they differ, or [P, B]; whatever follows is padding. A network
+                that reads the future (edges of negative delay) runs once for each length that occurs.
             only_last: return the output of the last step alone, which is faster on a GPU.
 
         Returns:
@@ -144,21 +146,21 @@ class Model(nn.Module):
         inputs, lengths = checked_inputs(self.plan, self.population, self._any_array.dtype, x, lengths)
         if state is not None:
             state = checked_state(self.plan, self._any_array.dtype, state, inputs)
-        outputs, new_state = self._run(inputs, state, keep_all=lengths is not None, only_last=only_last)
-        y = next(iter(outputs.values())) if len(outputs) == 1 else torch.cat(list(outputs.values()), dim=-1)
-        first_step = 0 if state is None else state.step or 0
         if lengths is None:
-            num_steps = next(iter(inputs.values())).shape[2]
-            new_state = State((first_step + num_steps) % self.architecture.period, new_state.values)
+            y, end = self._run(inputs, state, only_last=only_last)
             y = y[:, :, -1:] if only_last else y
+        elif self.plan.can_stream:
+            y, everything = self._run(inputs, state, keep_all=True)
+            y = torch.where(inside(lengths, y.shape[2])[..., None], y, 0.0)  # a product would keep NaN
+            end = self._at_the_ends(everything, lengths, 0 if state is None else state.step or 0)
         else:
-            is_inside = (torch.arange(y.shape[2], device=y.device) < lengths[:, None])[None, :, :, None]
-            y = torch.where(is_inside, y, 0.0)  # a product would keep NaN
-            new_state = self._at_the_ends(new_state, lengths, first_step)
-        return (y[0] if self.population is None else y), new_state
+            y, end = self._run_by_length(inputs, lengths)
+        return (y[0] if self.population is None else y), end
 
-    def _run(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
-        """Outputs by name and the state, of the last step or (`keep_all`) of all steps, by the chosen path."""
+    def _run(
+        self, inputs: Inputs, state: State | None, *, keep_all: bool = False, only_last: bool = False
+    ) -> tuple[Tensor, State]:
+        """Outputs side by side, [P, B, T, M], and the state at the end, or that of all steps."""
         path = self._chosen_path()
         if path != "reference" and is_transformed():
             raise ModelError(
@@ -167,12 +169,29 @@ class Model(nn.Module):
             )
         match path:
             case "gpu":
-                return self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
+                outputs, end = self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
             case "cpu":  # outputs of all steps cost little there, and do not depend on how many sequences there are
-                return self._run_cpu(inputs, state, keep_all=keep_all)
+                outputs, end = self._run_cpu(inputs, state, keep_all=keep_all)
             case _:
                 parameters, use_relu = self._arrays_by_name(), self._use_relu()
-                return run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
+                outputs, end = run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
+        y = next(iter(outputs.values())) if len(outputs) == 1 else torch.cat(list(outputs.values()), dim=-1)
+        num_steps = (0 if state is None else state.step or 0) + next(iter(inputs.values())).shape[2]
+        return y, State(num_steps % self.architecture.period, end.values)
+
+    def _run_by_length(self, inputs: Inputs, lengths: Tensor) -> tuple[Tensor, State]:
+        """The same of a network that reads the future, where no sequence may see its padding: length by length."""
+        members, batch, num_steps = next(iter(inputs.values())).shape[:3]
+        lengths = lengths.expand(members, batch)
+        found: dict[tuple[str, str] | None, Tensor] = {}  # the outputs under None, and the parts of the state
+        for length in lengths.unique().tolist():
+            is_wanted = lengths == length
+            rows = is_wanted.any(dim=0).nonzero()[:, 0]
+            y, end = self._run({name: x[:, rows, :length] for name, x in inputs.items()}, None)
+            new = {None: functional.pad(y, (0, 0, 0, num_steps - length)), **end.values}
+            found = {part: _placed(value, found.get(part), rows, is_wanted) for part, value in new.items()}
+        ends = {part: value for part, value in found.items() if part is not None}
+        return found[None], State(self._step_at_the_ends(lengths, 0), ends)
 
     def _run_gpu(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
         from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
@@ -203,6 +222,60 @@ class Model(nn.Module):
         """
         return initial_state(self.plan, self._arrays_by_name(), (self.population or 1, batch_size))
 
+    def trajectories(
+        self, x: Tensor | Mapping[str, Tensor], state: State | None = None
+    ) -> dict[tuple[str, str], Tensor]:
+        """What the network remembers after every step of a batch, differentiable.
+
+        Args:
+            x, state: as in `forward`.
+
+        Returns:
+            By node name and part of its state, as in `State.values`: [B, T, N], or [P, B, T, N]; zeros at steps at
+            which a node of a network with a period is not computed.
+
+        >>> from rnnlab.architecture.catalogue import architecture
+        >>> model = Model(architecture("lstm", input_size=3, output_size=2, units=4), seed=0)
+        >>> x = torch.randn(5, 7, 3)
+        >>> found = model.trajectories(x)
+        >>> list(found), found["h", "c"].shape
+        ([('h', 'c'), ('h', 'h')], torch.Size([5, 7, 4]))
+        >>> torch.equal(found["h", "c"][:, -1], model(x)[1].at("h", "c", -1)[0])
+        True
+        """
+        dtype = self._any_array.dtype
+        with torch.autocast(self._any_array.device.type, enabled=False):  # as in a forward pass
+            inputs, _ = checked_inputs(self.plan, self.population, dtype, x, None)
+            state = None if state is None else checked_state(self.plan, dtype, state, inputs)
+            everything = self._run(inputs, state, keep_all=True)[1].values
+        found = {part: values[:, :, self.plan.histories[part] :] for part, values in everything.items()}
+        return found if self.population is not None else {part: values[0] for part, values in found.items()}
+
+    def member(self, number: int) -> "Model":
+        """One network of a population as a model of its own, without the population axis, with a copy of its numbers.
+
+        >>> from rnnlab.architecture.catalogue import architecture
+        >>> network = architecture("gru", input_size=3, output_size=2, units=4)
+        >>> several, x = Model(network, seed=0, population=3), torch.randn(5, 7, 3)
+        >>> torch.equal(several.member(1)(x)[0], several(x)[0][1])
+        True
+        """
+        count, found = self.population or 1, _whole(number)
+        if found is None or not 0 <= found < count:
+            raise ModelError(f"members have the numbers 0 to {count - 1}, got {number!r}")
+        alone = Model(
+            self.architecture,
+            seed=0,
+            nonlinearity=self.nonlinearity and self.nonlinearity[found],
+            path=self.path,
+            precision=self.precision,
+        )
+        alone.to(self._any_array).train(self.training)
+        with torch.no_grad():
+            for name, array in self.arrays.items():
+                alone.arrays[name].copy_(array[found : found + 1]).requires_grad_(array.requires_grad)
+        return alone
+
     def _arrays_by_name(self) -> dict[str, Tensor]:
         return {spec.name: self.arrays[array_name(spec.name)] for spec in self.architecture.parameters}
 
@@ -211,9 +284,9 @@ class Model(nn.Module):
         kept: dict[tuple[str, str], Tensor] = {}
         for part, values in everything.values.items():
             depth = self.plan.histories[part]  # the values begin that many steps before the first
-            rows = lengths[:, None] + torch.arange(depth, device=lengths.device)  # [B, K]
-            sequences = torch.arange(lengths.shape[0], device=lengths.device)[:, None]
-            kept[part] = values[:, sequences, rows]
+            rows = lengths[..., None] + torch.arange(depth, device=lengths.device)  # [B, K] or [P, B, K]
+            members, sequences = (torch.arange(size, device=lengths.device)[:, None] for size in values.shape[:2])
+            kept[part] = values[members[:, None], sequences, rows]
         return State(self._step_at_the_ends(lengths, first_step), kept)
 
     def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
@@ -221,7 +294,7 @@ class Model(nn.Module):
             return 0
         if torch.compiler.is_exporting() or is_transformed():  # the lengths are not known yet
             return None
-        steps = set(((first_step + lengths) % self.architecture.period).tolist())
+        steps = set(((first_step + lengths) % self.architecture.period).flatten().tolist())
         return steps.pop() if len(steps) == 1 else None
 
     def extra_repr(self) -> str:
@@ -245,6 +318,7 @@ class Model(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Write weights and architecture to a safetensors file."""
+        from safetensors import SafetensorError
         from safetensors.torch import save_file
 
         tensors = {name: value.detach().contiguous() for name, value in self.arrays.items()}
@@ -255,7 +329,10 @@ class Model(nn.Module):
             "nonlinearity": json.dumps(self.nonlinearity),
             "frozen": json.dumps([name for name, value in self.arrays.items() if not value.requires_grad]),
         }
-        save_file(tensors, str(path), metadata)
+        try:
+            save_file(tensors, str(path), metadata)
+        except SafetensorError as error:
+            raise ModelError(f"cannot write {path}: {error}") from error
 
     @property
     def _any_array(self) -> Tensor:
@@ -310,63 +387,16 @@ class Model(nn.Module):
         }
 
 
-def load_model(path: str | Path) -> Model:
-    """The model in a safetensors file that `Model.save` wrote."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"cannot read a model from {path}: {error}") from error
-    if metadata.get("format") != "rnnlab model 1":
-        raise ModelError(f"{path} holds no rnnlab model: its metadata has format {metadata.get('format')!r}")
-    model = _model_of(metadata, path)
-    wanted = {name: tuple(value.shape) for name, value in model.arrays.items()}
-    found = {name: tuple(value.shape) for name, value in tensors.items() if value.dtype.is_floating_point}
-    if wanted != found:
-        names = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-        raise ModelError(f"{path}: arrays that do not fit the architecture: {', '.join(names)}")
-    model = model.to(next(iter(tensors.values())).dtype)
-    model.load_state_dict({f"arrays.{name}": value for name, value in tensors.items()})
-    for name in _frozen(metadata, path):
-        if name in model.arrays:
-            model.arrays[name].requires_grad_(False)
-    return model
-
-
-def _frozen(metadata: Mapping[str, str], path: str | Path) -> list[str]:
-    """The arrays that are not to be trained; files of older versions do not say."""
-    try:
-        names = json.loads(metadata.get("frozen", "[]"))
-    except ValueError as error:
-        raise ModelError(f"{path}: its metadata are incomplete or garbled: {error}") from error
-    if not isinstance(names, list):
-        raise ModelError(f"{path}: its metadata are garbled: frozen is a list of arrays, got {names!r}")
-    return names
-
-
-def _model_of(metadata: Mapping[str, str], path: str | Path) -> Model:
-    """The model that a file's metadata describe, its numbers still to come."""
-    try:
-        read = {key: json.loads(metadata[key]) for key in ("architecture", "population", "nonlinearity")}
-    except (KeyError, ValueError) as error:
-        raise ModelError(f"{path}: its metadata are incomplete or garbled: {error}") from error
-    population, nonlinearity = read["population"], read["nonlinearity"]
-    if not (population is None or type(population) is int) or not (nonlinearity is None or type(nonlinearity) is list):
-        raise ModelError(f"{path}: population {population!r} or nonlinearity {nonlinearity!r} makes no sense")
-    return Model(
-        Architecture.from_json(read["architecture"]),
-        generator=torch.Generator().manual_seed(0),
-        population=population,
-        nonlinearity=nonlinearity,
-    )
-
-
 @lru_cache(maxsize=1)
 def _has_triton() -> bool:
     return find_spec("triton") is not None
+
+
+def _placed(values: Tensor, before: Tensor | None, rows: Tensor, is_wanted: Tensor) -> Tensor:
+    """Values of some sequences, [P, b, ...], among those of all, [P, B, ...]: of the members that want them."""
+    whole = values.new_zeros(*is_wanted.shape, *values.shape[2:]) if before is None else before
+    chosen = is_wanted[:, rows].unflatten(1, (-1, *[1] * (values.dim() - 2)))
+    return whole.index_copy(1, rows, torch.where(chosen, values, whole[:, rows]))
 
 
 def _untraced_forward() -> Any:
@@ -386,13 +416,18 @@ def _taken_names() -> frozenset[str]:
 
 
 def _num_members(population: Any) -> int:
-    try:
-        found = 0 if isinstance(population, bool) else operator.index(population)
-    except TypeError:
-        found = 0
-    if found < 1:
+    found = _whole(population)
+    if found is None or found < 1:
         raise ModelError(f"a population is an integer, of at least 1 member, got {population!r}")
     return found
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number of Python's or numpy's; None where it is none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def _generator(seed: int | None, generator: torch.Generator | None) -> torch.Generator:
@@ -403,9 +438,10 @@ def _generator(seed: int | None, generator: torch.Generator | None) -> torch.Gen
         if seed is not None:
             raise ModelError("give a seed or a generator, got both")
         return generator
-    if isinstance(seed, bool) or not isinstance(seed, int):
+    found = _whole(seed)
+    if found is None:
         raise ModelError(f"seed is a whole number, got {seed!r}")
-    return torch.Generator().manual_seed(seed)
+    return torch.Generator().manual_seed(found)
 
 
 def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:

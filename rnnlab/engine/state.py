@@ -9,11 +9,18 @@ from torch import Tensor
 from torch.serialization import add_safe_globals
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class State:
     """The latest values of everything that later steps will read; pass it to the next call to continue a sequence.
 
-    A state is a pytree: `torch.export`, `torch.func` and `tree_map` take it apart into its values.
+    Values are [P, B, K, N], the last K steps; P is 1 without a population. Another network with the same hidden nodes
+    accepts it too, so that one can decode what another has encoded. A state is a pytree: `torch.export`, `torch.func`
+    and `tree_map` take it apart into its values.
+
+    >>> import torch
+    >>> state = State(0, {("h", "h"): torch.arange(3.0).reshape(1, 3, 1, 1)})
+    >>> State(state.step, {part: values[:, [2, 2, 0]] for part, values in state.values.items()})  # other sequences
+    <State: h h [1, 3, 1, 1]>
     """
 
     step: int | None  # how many time steps came before, modulo the period; None where sequences ended at different ones

@@ -86,6 +86,11 @@ def checked_key(end: Any, edge: object, index: Mapping[NodeKey, int], period: in
     return key
 
 
+def as_plain(value: Any) -> Any:
+    """A number of numpy's as one of Python's, since a file knows no others; all else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def checked_integer(value: object, what: str) -> int:
     """`value` as a plain integer that int64 holds with room to spare."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):

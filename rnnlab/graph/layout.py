@@ -15,7 +15,7 @@ from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import Kind, natural_key
 from rnnlab.graph.geometry import Outline, Point
 
-_LANE = 22.0  # sideways step between names of one layer, in pixels: enough for an edge to pass the node below
+_LANE = 1.375  # sideways step between names of one layer, in radii: enough for an edge to pass the node below
 _SIDE_BY_SIDE = 2.2  # the same step between neighbours in a row, in lanes
 _LOOSE = 3.2  # and in large graphs, where many edges must pass between, or where neighbours are joined
 _MOST_ROWS = 14  # where staggering would give more rows than this, every layer is one row
@@ -44,7 +44,7 @@ class Layout:
     def centre(self, name: str, column: int) -> Point:
         """The middle of a node, of whatever kind."""
         place = self.places[name]
-        return (column * self.column_gap + place.lane * _LANE, -place.row * self.row_gap)
+        return (column * self.column_gap + place.lane * _LANE * self.radius, -place.row * self.row_gap)
 
     def outline(self, name: str, column: int, kind: Kind) -> Outline:
         """The shape of a node of that kind."""
@@ -62,7 +62,7 @@ def lay_out(graph: CyclicGraph, *, row_gap: float, column_gap: float, radius: fl
     widths = [column_gap]
     for kind, gap in gaps.items():
         lanes = [place.lane for name, place in places.items() if kinds[name] == kind]
-        widths.append(gap + (max(lanes) - min(lanes)) * _LANE if lanes else 0.0)
+        widths.append(gap + (max(lanes) - min(lanes)) * _LANE * radius if lanes else 0.0)
     return Layout(places, row_gap + 2 * radius, max(widths) + 2 * radius, radius)
 
 

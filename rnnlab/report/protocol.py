@@ -122,9 +122,9 @@ def _tuning(records: Sequence["ArmRecord"]) -> str:
     hows = dict.fromkeys(_SAMPLERS.get(each.arm.sampler, each.arm.sampler) for each in records)
     sizes = sorted({len(each.arm.space) for each in records})
     many = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    counts = _counts(records, "trials")
+    of_each = " for each architecture" if len({len(each.trials) for each in records}) == 1 else ""
     return (
-        f"{counts[0].upper()}{counts[1:]} for each architecture, over {many} "
+        f"{_counts(records, 'trials')}{of_each}, over {many} "
         f"hyperparameter{'' if many == '1' else 's'}; {listed(list(hows))}. A trial trains one network to its end."
     )
 

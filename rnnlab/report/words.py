@@ -149,7 +149,8 @@ def importance_caption(part: Part) -> str:
 def architecture_words(record: "ArmRecord") -> str:
     """What an architecture is, for readers who do not know its name."""
     written = str(record.labels.get("architecture", ""))
-    summary = f"the graph in {Path(written).name}" if ".json" in written else _summary(written.partition(":")[0])
+    file, is_file, _ = written.partition(".json")
+    summary = f"the graph in {Path(file).name}.json" if is_file else _summary(written.partition(":")[0])
     return ", ".join(part for part in (summary, f"{cells(record)} cells") if part)
 
 

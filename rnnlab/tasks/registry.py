@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from rnnlab.errors import TaskError
+from rnnlab.graph.elements import as_plain
 
 if TYPE_CHECKING:
     from rnnlab.tasks.task import AbstractTask
@@ -102,7 +103,7 @@ def task(name: str, **arguments: Any) -> "AbstractTask":
     Traceback (most recent call last):
     rnnlab.errors.TaskError: copying has no argument 'dealy'; did you mean 'delay'? it takes delay, num_items, ...
     """
-    return _built(name, arguments)
+    return _built(name, {key: as_plain(value) for key, value in arguments.items()})
 
 
 def task_from_words(name: str, words: Sequence[str]) -> "AbstractTask":
@@ -169,13 +170,26 @@ def task_file(task: "AbstractTask") -> TaskFile | None:
 
 
 DIGEST = "file_digest"
-"""The key of a file's digest beside the arguments of its task, in what is written down to be compared later."""
+"""The key of the digest of a task's files beside its arguments, in what is written down to be compared later."""
 
 
 def digest_json(task: "AbstractTask") -> dict[str, str]:
-    """The digest of the file that a task was read from, if there is one: an edited file is another task."""
+    """The digests of the file that a task was read from and of those it reads: an edited file makes another task."""
     found = task_file(task)
-    return {} if found is None else {DIGEST: found.digest}
+    digests = [] if found is None else [found.digest]
+    digests += [_digest(_content(Path(path))) for path in task.data_files]
+    return {DIGEST: "-".join(digests)} if digests else {}
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TaskError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def argument_names(kind: "type[AbstractTask]") -> list[str]:
@@ -256,7 +270,7 @@ def _class_of_file(path: Path) -> "type[AbstractTask]":
         raise TaskError(f"{path} must define one task, a dataclass made from AbstractTask; it defines {names}")
     if "__dataclass_fields__" not in vars(found[0]):
         raise TaskError(f"{path}: class {found[0].__name__} must be a dataclass(frozen=True)")
-    _FILES[found[0]] = TaskFile(path.absolute(), hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest())
+    _FILES[found[0]] = TaskFile(path.absolute(), _digest(path.read_bytes()))
     return found[0]
 
 

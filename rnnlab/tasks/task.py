@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import torch
@@ -40,7 +41,7 @@ class Batch:
         targets: what the outputs are compared with; the shape is up to the task, with or without P in front.
         weights: how much each sequence [B], or each step [B, T], counts in the loss and in the scores; with or without
             P in front. By default all count the same. Zero marks padding.
-        lengths: [B], the length of each sequence, if they differ; passed to `Model` as it is.
+        lengths: [B], the length of each sequence, if they differ, with or without P in front; passed to `Model` as is.
         continues: whether row b continues row b of the batch before, so that the network's state is carried over.
     """
 
@@ -56,8 +57,6 @@ class Batch:
 
     def with_members(self, num_members: int) -> "Batch":
         """P·B sequences as P batches of B, one for each member: every tensor gets P in front."""
-        if self.lengths is not None:
-            raise TaskError("sequences of different lengths are the same for all members: leave out members")
         return self.map(lambda tensor: tensor.unflatten(0, (num_members, -1)))
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
@@ -69,15 +68,8 @@ class Batch:
 
 def stacked(batches: Sequence[Batch]) -> Batch:
     """Batches of the same sizes as one, [P, B, ...], one for each member."""
-    first = batches[0]
-    if first.lengths is not None:
-        raise TaskError("sequences of different lengths are the same for all members")
-    return replace(
-        first,
-        inputs=torch.stack([batch.inputs for batch in batches]),
-        targets=torch.stack([batch.targets for batch in batches]),
-        weights=None if first.weights is None else torch.stack([cast(Tensor, batch.weights) for batch in batches]),
-    )
+    names = [name for name in ("inputs", "targets", "weights", "lengths") if getattr(batches[0], name) is not None]
+    return replace(batches[0], **{name: torch.stack([getattr(batch, name) for batch in batches]) for name in names})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +188,11 @@ class AbstractTask(ABC):
     @abstractmethod
     def scores(self) -> tuple[Score, ...]:
         """The scores that `finish` returns; tuning improves the first one, and early stopping watches it."""
+
+    @property
+    def data_files(self) -> tuple[str | Path, ...]:
+        """The files of one's own that it reads: where one was edited, studies and checkpoints are of another task."""
+        return ()
 
     @cached_property
     def kept(self) -> dict[Any, Any]:

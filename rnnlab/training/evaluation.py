@@ -9,8 +9,9 @@ from rnnlab.engine.gpu.sharing import share_of_gpu
 from rnnlab.engine.memory import training_memory
 from rnnlab.engine.model import Model
 from rnnlab.engine.state import State
+from rnnlab.errors import TrainingError
 from rnnlab.tasks.task import AbstractTask, Split, Tally, one_each
-from rnnlab.training.fitting import check_direction
+from rnnlab.training.fitting import check_direction, check_task
 
 MOST_SEQUENCES = 1024  # at once; enough to keep a GPU busy with a single network
 SHARE_OF_MEMORY = 0.05
@@ -28,6 +29,9 @@ def evaluate(
         batch_size: how many sequences a training batch has; for a stream, how many texts run side by side.
         num_sequences: stop after at least this many sequences; by default use all.
     """
+    if not isinstance(model, Model):
+        raise TrainingError(f"evaluate takes a model, got {model!r}"[:300])
+    check_task(task, "evaluate")
     check_direction(model.architecture, task)
     device = next(iter(model.arrays.values())).device
     tally, carried = Tally.empty(), None

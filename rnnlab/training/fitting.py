@@ -1,9 +1,11 @@
 """Whether an architecture, a task and hyperparameters fit together, and what identifies a run."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.errors import TrainingError
@@ -15,10 +17,7 @@ from rnnlab.training.hyperparameters import Hyperparameters, check_shared
 def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[Hyperparameters]) -> None:
     """Refuse what cannot be trained together."""
     checked_architecture(architecture, "train", TrainingError)
-    if isinstance(task, str):
-        raise TrainingError(f"train takes an object for its task: task({task!r}, ...) makes one")
-    if not isinstance(task, AbstractTask):
-        raise TrainingError(f"train takes a task, got {task!r}"[:300])
+    check_task(task, "train")
     check_shared(members)
     named = [member.nonlinearity for member in members if member.nonlinearity is not None]
     if named and len(named) < len(members):
@@ -30,6 +29,15 @@ def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[
     _check_seeds(task, {member.batch_seed for member in members})
     _check_widths(architecture, task)
     check_direction(architecture, task)
+
+
+def check_task(task: Any, taker: str) -> None:
+    """Refuse what is no task, with the way to get one."""
+    if isinstance(task, str):
+        raise TrainingError(f"{taker} takes an object for its task: task({task!r}, ...) makes one")
+    if not isinstance(task, AbstractTask):
+        hint = ": task(**table) makes one" if isinstance(task, Mapping) else ""
+        raise TrainingError(f"{taker} takes a task, got {task!r}"[:300] + hint)
 
 
 def check_direction(architecture: Architecture, task: AbstractTask) -> None:
@@ -74,6 +82,7 @@ def run_description(
     device: torch.device | str,
     path: str,
     precision: str,
+    start: Tensor | None,
 ) -> dict[str, Any]:
     """What a run is: a checkpoint of another one cannot be gone on with. Generators differ between kinds of device."""
     return {
@@ -84,4 +93,5 @@ def run_description(
         "device": torch.device(device).type,
         "path": path,
         "precision": precision,
+        "start": None if start is None else hashlib.blake2b(start.numpy().tobytes(), digest_size=8).hexdigest(),
     }

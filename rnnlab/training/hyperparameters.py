@@ -11,6 +11,7 @@ from typing import Any
 from rnnlab.architecture.cells import NONLINEARITIES
 from rnnlab.engine.initialisation import Initialisation
 from rnnlab.errors import TrainingError
+from rnnlab.graph.elements import as_plain
 from rnnlab.tasks.task import MOST
 from rnnlab.training.optimisers import OPTIMISERS
 
@@ -88,6 +89,8 @@ class Hyperparameters:
     explosion: float = 1e4
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            object.__setattr__(self, each.name, as_plain(getattr(self, each.name)))
         if self.optimiser not in OPTIMISERS:
             raise TrainingError(f"optimiser is one of {', '.join(OPTIMISERS)}, got {self.optimiser!r}")
         if self.nonlinearity is not None and self.nonlinearity not in NONLINEARITIES:

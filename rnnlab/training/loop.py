@@ -17,12 +17,14 @@ from typing import Any, ParamSpec
 import torch
 
 from rnnlab.architecture.architecture import Architecture
+from rnnlab.engine.model import Model
 from rnnlab.errors import TrainingError
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.checkpoints import Checkpoint, CheckpointStore
 from rnnlab.training.events import Event, Finished, Saved, Started
 from rnnlab.training.fitting import check_fit, run_description
 from rnnlab.training.hyperparameters import Hyperparameters, require_integer
+from rnnlab.training.numbers import starting_numbers
 from rnnlab.training.pace import Pace, Saves, saves
 from rnnlab.training.population import Population
 from rnnlab.training.room import check_room
@@ -35,6 +37,7 @@ def train(
     task: AbstractTask,
     hyperparameters: Hyperparameters | Sequence[Hyperparameters] | None = None,
     *,
+    start: Model | None = None,
     seed: int = 0,
     device: torch.device | str = "cpu",
     path: str = "auto",
@@ -54,6 +57,8 @@ def train(
         architecture: what to train; its widths must fit the task.
         task: what to train it on. Training uses the split `train`, evaluation `validation` and, at the end, `test`.
         hyperparameters: those of one network, or for a population a sequence with one for each member.
+        start: a trained model to begin with, for all members, or a population with one for each; it is not changed. By
+            default, each member draws its parameters from its own seed.
         seed: the seed of batches, noise and dropout, which all members share: each is trained as it would be alone.
         device: where to train.
         path, precision: as in `Model`.
@@ -88,6 +93,7 @@ def train(
         architecture,
         task,
         hyperparameters,
+        start=start,
         seed=seed,
         device=device,
         path=path,
@@ -148,6 +154,7 @@ def training(
     task: AbstractTask,
     hyperparameters: Hyperparameters | Sequence[Hyperparameters] | None = None,
     *,
+    start: Model | None = None,
     seed: int = 0,
     device: torch.device | str = "cpu",
     path: str = "auto",
@@ -172,7 +179,8 @@ def training(
     if torch.device(device).type == "cpu":
         check_room(architecture, task, members)
     told = report or _nothing
-    description = run_description(architecture, task, members, seed, device, path, precision)
+    numbers = None if start is None else starting_numbers(start, architecture, members)
+    description = run_description(architecture, task, members, seed, device, path, precision, numbers)
     store, snapshot = _opened(checkpoint, resume, description)
     population = Population(
         architecture,
@@ -184,6 +192,7 @@ def training(
         precision=precision,
         use_graph=use_graph,
         report=told,
+        start=numbers,
         snapshot=snapshot and Snapshot.of(snapshot.tensors, snapshot.record, torch.device(device)),
     )
     started = time.perf_counter()

@@ -8,6 +8,7 @@ from torch import Tensor
 from rnnlab.architecture.architecture import Architecture, ParameterSpec
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
 from rnnlab.engine.model import Model, array_name
+from rnnlab.errors import TrainingError
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.seeds import seeded
 
@@ -98,6 +99,35 @@ class Disturbance:
             return None
         normal = torch.randn(self.deviation.shape[1], generator=generator, device=generator.device)
         return normal * self.deviation
+
+
+def starting_numbers(start: Model, architecture: Architecture, members: Sequence[Hyperparameters]) -> Tensor:
+    """The numbers of a model as members begin with them, [P, N] in float32 on the CPU.
+
+    Raises:
+        TrainingError: it is of another architecture, has another number of members, or would not compute the same.
+    """
+    if not isinstance(start, Model):
+        raise TrainingError(f"start is a model to begin with, got {start!r}"[:200])
+    if start.architecture != architecture:
+        raise TrainingError(f"start is a model of {start.architecture!r}, not of the architecture, {architecture!r}")
+    if start.population not in (None, len(members)):
+        raise TrainingError(
+            f"start has {start.population} members, the population {len(members)}: give as many, or a single model"
+        )
+    has = start.nonlinearity or (None,) * (start.population or 1)
+    has = has if start.population else has * len(members)
+    if has != (wanted := tuple(member.nonlinearity for member in members)):
+        raise TrainingError(f"start has the nonlinearity {_listed(has)}, hyperparameters say {_listed(wanted)}")
+    if frozen := [name for name, array in start.arrays.items() if not array.requires_grad]:
+        raise TrainingError(f"start has frozen arrays, which train would change: {', '.join(frozen)}")
+    with torch.no_grad():
+        numbers = Layout(architecture).gather(arrays_of(start)).float().cpu()
+    return numbers.expand(len(members), -1).clone()
+
+
+def _listed(values: Sequence[str | None]) -> str:
+    return ", ".join("that of its cells" if value is None else value for value in dict.fromkeys(values))
 
 
 def build_model(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.model import Model
@@ -29,6 +30,7 @@ class Population:
     Args:
         architecture, task, seed, device, path, precision, use_graph, report: as in `train`.
         members: the hyperparameters of each.
+        start: the parameters to begin with, [P, N]; None if each member draws its own.
         snapshot: what to resume from; None to begin.
     """
 
@@ -44,6 +46,7 @@ class Population:
         precision: str,
         use_graph: bool | None,
         report: Callable[[Event], None],
+        start: Tensor | None,
         snapshot: Snapshot | None,
     ) -> None:
         self.architecture, self.task, self.members, self.seed = architecture, task, members, seed
@@ -55,15 +58,15 @@ class Population:
         self._feed = Feed(task, self._batch_size, batch_seeds(members, seed), device)
         self._noise = Noise(seed, device)
         if snapshot is None:
-            self._begin()
+            self._begin(self._layout.initial(members) if start is None else start)
         else:
             self._restore(snapshot)
         self._count()
         self._prepare()
 
-    def _begin(self) -> None:
+    def _begin(self, numbers: Tensor) -> None:
         population = range(len(self.members))
-        numbers = self._layout.initial(self.members).to(self._device)
+        numbers = numbers.to(self._device)
         self._rows = list(population)
         self._standings = [Standing() for _ in population]
         self._kept = torch.zeros(numbers.shape, dtype=numbers.dtype)

@@ -128,8 +128,8 @@ class Arm:
     def from_json(cls, values: Mapping[str, Any]) -> "Arm":
         """The inverse of `to_json`."""
         made: dict[str, Any] = {
+            "task": task_from_json(values["task"]),  # before the architecture, whose cells its file may register
             "architecture": Architecture.from_json(values["architecture"]),
-            "task": task_from_json(values["task"]),
             "space": SearchSpace.from_json(values["space"]),
             "hyperparameters": Hyperparameters.from_json(values["hyperparameters"]),
         }

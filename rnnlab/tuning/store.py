@@ -168,7 +168,7 @@ class Store:
             raise TuningError(f"study {study!r} cannot be read: {error}") from error
 
     def require_same_tasks(self, study: str, arms: Sequence[Arm]) -> None:
-        """Refuse to continue arms whose task's file was edited since they were stored.
+        """Refuse to continue arms whose task's files were edited since they were stored.
 
         Raises:
             TuningError: naming the file.
@@ -177,8 +177,8 @@ class Store:
         for arm in arms:
             if arm.name in stored and _task_differs(stored[arm.name]["task"], there := arm.to_json()["task"]):
                 raise TuningError(
-                    f"study {study!r} in {self.place}: arm {arm.name} differs in task: {there['name']} was edited "
-                    "since; undo that, or choose another name"
+                    f"study {study!r} in {self.place}: arm {arm.name} differs in task: {there['name']}, or a file "
+                    "that it reads, was edited since; undo that, or choose another name"
                 )
 
     def add_study(self, name: str, arms: Sequence[Arm], *, may_gain_arms: bool = False) -> None:

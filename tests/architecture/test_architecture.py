@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from rnnlab import Architecture, ArchitectureError, EdgeSpec, NodeSpec, RnnlabError, architecture, measure
+from rnnlab import Architecture, ArchitectureError, CyclicGraph, EdgeSpec, NodeSpec, RnnlabError, architecture, measure
 from tests.architecture.strategies import architectures
 
 
@@ -119,6 +119,19 @@ def test_carry_is_the_shortest_edge_from_the_own_name() -> None:
         [node("x", "input"), node("h", cell="gru")], [edge("x", "h"), edge("h", "h", 1), edge("h", "h", 3, carry=True)]
     )
     assert [str(edge) for edge in chosen.carries(("h", 0))] == ["h -[3]-> h"]
+
+
+def test_layer_that_runs_backward_carries_from_the_nearest_future() -> None:
+    graph = CyclicGraph(
+        [("x", "input"), ("f",), ("b",), ("y", "output")],
+        [
+            *(("x", "f", 0), ("f", "f", 1), ("f", "f", 2), ("f", "y", 0)),
+            *(("x", "b", 0), ("b", "b", -1), ("b", "b", -2), ("b", "y", 0)),
+        ],
+    )
+    made = architecture(graph, "lstm", input_size=3, output_size=2, units=4)
+    assert {made.by_key[name, 0].cell for name in "fb"} == {"lstm"}
+    assert [str(edge) for name in "fb" for edge in made.carries((name, 0))] == ["f -[1]-> f", "b -[-1]-> b"]
 
 
 def test_cell_without_memory_carries_nothing() -> None:

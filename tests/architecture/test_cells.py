@@ -3,9 +3,11 @@
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
+import torch
 
-from rnnlab import CELLS, ArchitectureError, Cell, architecture, named_cell, nonlinearity, register_cell, sigmoid
+from rnnlab import CELLS, ArchitectureError, Cell, architecture, named_cell, nonlinearity, register_cell, sigmoid, tanh
 from rnnlab.architecture.expressions import evaluate
 
 H, C, X = 0.7, -0.4, 0.9  # old state, old memory, depth input
@@ -164,6 +166,29 @@ def test_own_cell_works_where_the_shipped_ones_do(free_name: str) -> None:
         register_cell(Cell("mine", gates=("c", "g"), update=update))
 
 
+def test_same_declaration_may_come_again(free_name: str) -> None:
+    """As from a file that is read twice, whose functions are then others."""
+
+    def declared(scale: float = 1.0, **changes):
+        def update(gates, carried):
+            total = sum((state.h for state in carried), start=scale * gates.c)
+            return {"h": tanh(total * carried[0].h)}
+
+        return Cell(**({"name": free_name, "gates": ("c",), "edge_gates": ("f",), "update": update} | changes))
+
+    first = register_cell(declared())
+    assert register_cell(declared()) is first
+    for other in (declared(2.0), declared(gate_bias=("c",)), declared(edge_gates=("g",)), declared(update=keep_first)):
+        with pytest.raises(ArchitectureError, match="a cell named 'mine' exists already"):
+            register_cell(other)
+    assert named_cell(free_name) is first
+
+
+def keep_first(gates, carried):
+    """The same as with one carry edge, and something else with two."""
+    return {"h": tanh((carried[0].h + 1.0 * gates.c) * carried[0].h)}
+
+
 def keep_going(gates, carried):
     return {"h": carried.h + gates.c}
 
@@ -212,6 +237,21 @@ def test_gates_may_be_named_by_numbers_that_no_edge_takes() -> None:
             {"update": lambda gates, carried: {"h": gates.c + carried.c}},
             "cell 'bad': there is no carried state 'c'; known: h",
         ),
+        ({"update": lambda gates, carried: {"h": torch.tanh(gates.c)}}, "cell 'bad': tanh.* formulas are made of"),
+        ({"update": lambda gates, carried: {"h": np.tanh(gates.c)}}, "cell 'bad': .*tanh.* rnnlab's sigmoid, tanh,"),
+        ({"update": lambda gates, carried: {"h": math.tanh(gates.c)}}, "cell 'bad': .* rnnlab's sigmoid, tanh, relu"),
+        ({"update": lambda gates, carried: {"h": gates.c.tanh()}}, "cell 'bad': .*no attribute 'tanh'; formulas are"),
+        ({"update": lambda gates, carried: {"h": gates.c**2}}, "cell 'bad': unsupported operand .*; formulas are made"),
+        (
+            {"update": lambda gates, carried: {"h": 1 / gates.c}},
+            "cell 'bad': unsupported operand .* division by numbers",
+        ),
+        ({"update": lambda gates, carried: {"h": max(gates.c, 0)}}, "cell 'bad': '>' not supported .*; formulas are"),
+        (
+            {"update": lambda gates, carried: {"h": gates.c or carried.h}},
+            "cell 'bad': gate c has no value yet, so it is neither true nor false; formulas are made of",
+        ),
+        ({"update": lambda gates: {"h": gates.c}}, "cell 'bad': .* takes 1 positional argument but 2 were given; form"),
         ({"ports": ("y",)}, r"cell 'bad': ports names \['y'\], its state is \['h'\]"),
         ({"state": ("h", "c")}, r"cell 'bad': update returns \['h'\], its state is \['h', 'c'\]"),
         ({"nonlinearity": "sin"}, "cell 'bad': nonlinearity is one of tanh, relu"),

@@ -74,3 +74,9 @@ def test_gradients_pass_where_a_relu_is_nan() -> None:
     rnn(x)[0].sum().backward()
     torch.testing.assert_close(model.arrays["h0 bias"].grad, rnn.bias_ih_l0.grad[None])
     assert rnn.bias_ih_l0.grad[1] == 2
+
+
+def test_dropout_is_left_out() -> None:
+    module = nn.LSTM(3, 5, num_layers=2, dropout=0.5, batch_first=True)
+    x = torch.linspace(-2, 2, 2 * 7 * 3).sin().reshape(2, 7, 3)
+    torch.testing.assert_close(from_torch(module).train()(x)[0], module.eval()(x)[0])

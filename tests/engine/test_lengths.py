@@ -4,15 +4,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
-from rnnlab import Architecture, EdgeSpec, Model, ModelError, NodeSpec, architecture
+from rnnlab import Architecture, EdgeSpec, Model, ModelError, NodeSpec, architecture, from_torch
 
 NETWORKS = ["sh:lstm", "skip-3:gru", "td:tanh", "st:intersection", "clockwork:ugrnn", "mongia-d:lstm"]
 
 
-def make(name: str, path: str) -> Model:
+def make(name: str, path: str, population: int | None = None) -> Model:
     network = architecture(name, input_size=3, output_size=2, units=4)
-    return Model(network, generator=torch.Generator().manual_seed(0), path=path).double()
+    return Model(network, seed=0, population=population, path=path).double()
 
 
 def gradients(model: Model) -> list[torch.Tensor]:
@@ -115,7 +116,8 @@ def test_narrow_lengths_do_not_overflow() -> None:
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        (torch.tensor([1, 2, 3]), "must be 2 integers"),
+        (torch.tensor([1, 2, 3]), r"must be 2 integers, got torch\.int64 of shape \[3\]"),
+        (torch.tensor([[1, 2]]), r"must be 2 integers, got torch\.int64 of shape \[1, 2\]"),
         (torch.tensor([1.0, 2.0]), "must be 2 integers, got torch.float32"),
         (torch.tensor([True, True]), "must be 2 integers, got torch.bool"),
         ([1, 2], "must be a tensor of 2 integers, got list"),
@@ -128,9 +130,89 @@ def test_wrong_lengths_are_refused(lengths: Any, message: str) -> None:
         make("sh:tanh", "cpu")(torch.zeros(2, 4, 3, dtype=torch.float64), lengths=lengths)
 
 
-def test_lengths_of_a_network_that_reads_the_future_are_refused() -> None:
-    made = architecture("sh:tanh", input_size=3, output_size=2, units=4)
-    ahead = Architecture(made.nodes, [*made.edges, EdgeSpec(source=("x", 0), target=("y", 0), delay=-1)])
-    model = Model(ahead, generator=torch.Generator().manual_seed(0))
-    with pytest.raises(ModelError, match="reads the future"):
-        model(torch.zeros(2, 4, 3), lengths=torch.tensor([1, 2]))
+@pytest.mark.parametrize("path", ["cpu", "reference"])
+@pytest.mark.parametrize("name", ["skip-3:gru", "clockwork:ugrnn", "reads ahead"])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_members_may_have_lengths_of_their_own(name: str, path: str, is_shared: bool) -> None:
+    model = reads_ahead("td:tanh", path, 2) if name == "reads ahead" else make(name, path, population=2)
+    lengths = torch.tensor([[5, 1, 8], [8, 8, 2]])
+    x = torch.randn(2, 3, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    y, state = model(x[0] if is_shared else x, lengths=lengths)
+    (y.sin().sum() + sum(value.cos().sum() for value in state.values.values())).backward()
+    together = gradients(model)
+    for member in range(2):
+        given = x[0 if is_shared else member].expand(2, 3, 8, 3)
+        alone, ends = model(given, lengths=lengths[member])
+        torch.testing.assert_close(y[member], alone[member], rtol=1e-12, atol=1e-12)
+        for part, value in ends.values.items():
+            torch.testing.assert_close(state.values[part][member], value[member], rtol=1e-12, atol=1e-12)
+        (alone[member].sin().sum() + sum(value[member].cos().sum() for value in ends.values.values())).backward()
+    for mine, theirs in zip(together, gradients(model), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+# --------------------------------------------------------------------------- networks that read the future
+
+
+def reads_ahead(name: str, path: str, population: int | None = None) -> Model:
+    """A network of the catalogue, a layer that runs backward beside it, and an output that looks two steps ahead."""
+    made = architecture(name, input_size=3, output_size=2, units=4)
+    assert made.period == 1
+    top = [node for node in made.nodes if node.kind == "hidden"][-1]
+    nodes = [*made.nodes, NodeSpec(name="back", kind="hidden", units=4, cell="gru")]
+    edges = [
+        *made.edges,
+        EdgeSpec(source=("x", 0), target=("back", 0), delay=0),
+        EdgeSpec(source=("back", 0), target=("back", 0), delay=-1, carry=True),
+        EdgeSpec(source=("back", 0), target=("y", 0), delay=0),
+        EdgeSpec(source=top.key, target=("y", 0), delay=-2),
+    ]
+    return Model(Architecture(nodes, edges), seed=0, population=population, path=path).double()
+
+
+@pytest.mark.parametrize("path", ["cpu", "reference"])
+@pytest.mark.parametrize("name", ["sh:lstm", "td:tanh"])
+def test_each_sequence_is_as_if_alone_where_steps_read_later_ones(name: str, path: str) -> None:
+    model, lengths = reads_ahead(name, path), torch.tensor([5, 1, 8, 5, 3], dtype=torch.uint8)
+    x = torch.randn(5, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    padded = torch.where((torch.arange(8) < lengths[:, None])[..., None], x, torch.nan)
+    y, state = model(padded, lengths=lengths)
+    (y.sin().sum() + sum(value.cos().sum() for value in state.values.values())).backward()
+    together = gradients(model)
+    for number, length in enumerate(lengths.tolist()):
+        alone, end = model(x[number : number + 1, :length])
+        torch.testing.assert_close(y[number, :length], alone[0], rtol=1e-12, atol=1e-12)
+        assert not y[number, length:].any()
+        for part, value in end.values.items():
+            torch.testing.assert_close(state.values[part][:, number], value[:, 0], rtol=1e-12, atol=1e-12)
+        (alone.sin().sum() + sum(value.cos().sum() for value in end.values.values())).backward()
+    for mine, theirs in zip(together, gradients(model), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_members_that_read_the_future_are_as_if_alone() -> None:
+    model, lengths = reads_ahead("sh:lstm", "cpu", population=2), torch.tensor([4, 2, 3])
+    x = torch.randn(2, 3, 4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for given in (x, x[0]):
+        y, _ = model(given, lengths=lengths)
+        for number in range(2):
+            alone = model.member(number)(given if given.dim() == 3 else given[number], lengths=lengths)[0]
+            torch.testing.assert_close(y[number], alone, rtol=1e-12, atol=1e-12)
+
+
+def test_lengths_are_those_of_packed_sequences_in_torch() -> None:
+    torch.manual_seed(0)
+    lstm = nn.LSTM(3, 5, num_layers=2, bidirectional=True, batch_first=True)
+    x, lengths = torch.randn(4, 9, 3), torch.tensor([2, 9, 4, 9])
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    wanted, _ = nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)
+    torch.testing.assert_close(from_torch(lstm)(x, lengths=lengths)[0], wanted)
+
+
+def test_lengths_of_such_a_network_are_looked_at() -> None:
+    model = reads_ahead("sh:lstm", "reference")
+    x, lengths = torch.zeros(2, 4, 3, dtype=torch.float64), torch.tensor([1, 2])
+    with pytest.raises(ModelError, match=r"reads the future .* inside torch\.func, run sequences of one length"):
+        torch.func.vmap(lambda lengths: model(x, lengths=lengths)[0])(lengths[None])
+    with pytest.raises(ModelError, match=r"reads the future .* its sequences cannot be continued"):
+        model(x, model(x, lengths=lengths)[1])

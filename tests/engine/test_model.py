@@ -4,6 +4,7 @@ import copy
 import io
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -92,6 +93,35 @@ def test_member_equals_itself_alone(name: str, path: str) -> None:
         (own * weights[k]).sum().backward()
         for key, gradient in gradients(alone).items():
             torch.testing.assert_close(gradient[0], gradients(together)[key][k])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_member_is_a_model_of_its_own(path: str) -> None:
+    several = make("td:gru", path=path, population=3, nonlinearity=("tanh", "relu", "tanh")).double().eval()
+    several.arrays["y bias"].requires_grad_(False)
+    x = random(2, 5, 3).double()
+    outputs = several(x)[0]
+    for number in range(3):
+        alone = several.member(number)
+        assert (alone.population, alone.path, alone.training) == (None, path, False)
+        assert [name for name, array in alone.arrays.items() if not array.requires_grad] == ["y bias"]
+        torch.testing.assert_close(alone(x)[0], outputs[number])
+    with torch.no_grad():
+        alone.arrays["y bias"].add_(1.0)
+    torch.testing.assert_close(several(x)[0], outputs)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    network = architecture("lstm", **SIZES)
+    several, same = Model(network, seed=np.int64(3), population=np.int64(2)), Model(network, seed=3, population=2)  # pyright: ignore[reportArgumentType]
+    x = random(2, 4, 3)
+    torch.testing.assert_close(several.member(np.argmax([0, 1]))(x)[0], same(x)[0][1])  # pyright: ignore[reportArgumentType]
+
+
+def test_member_that_is_not_there_is_refused() -> None:
+    for number in (-1, 3, True, 1.0):
+        with pytest.raises(ModelError, match="members have the numbers 0 to 2, got"):
+            make(population=3).member(number)
 
 
 def test_members_start_differently() -> None:
@@ -213,6 +243,45 @@ def test_states_cross_paths(path: str) -> None:
     _, state = model(x[:, :2])
     model.path = {"cpu": "reference", "reference": "cpu"}[path]
     torch.testing.assert_close(model(x[:, 2:], state)[0], whole[:, 2:])
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["skip-3:lstm", "td:gru", "clockwork:tanh"])
+@pytest.mark.parametrize("population", [None, 2])
+def test_trajectories_are_the_states_of_a_stream(name: str, path: str, population: int | None) -> None:
+    """And their gradients too; from a state on, and where not every node is computed at every step."""
+    model = make(name, path=path, population=population).double()
+    x = random(2, 8, 3).double().requires_grad_()
+    before = model(x[:, :3])[1]
+    found = model.trajectories(x[:, 3:], before)
+    assert {value.shape[-3:-1] for value in found.values()} == {(2, 5)}
+    gradient = torch.autograd.grad(sum(value.sin().sum() for value in found.values()), x)
+    state, steps = model(x[:, :3])[1], []
+    for time in range(3, 8):
+        _, state = model(x[:, time : time + 1], state)
+        steps.append({part: value[:, :, -1] for part, value in state.values.items()})
+    streamed = {part: torch.stack([step[part] for step in steps], dim=-2) for part in found}
+    wanted = torch.autograd.grad(sum(value.sin().sum() for value in streamed.values()), x)
+    for part, value in found.items():
+        torch.testing.assert_close(value, streamed[part] if population else streamed[part][0])
+    torch.testing.assert_close(gradient, wanted)
+
+
+def test_states_can_be_told_apart_and_kept_in_sets() -> None:
+    one, other = (make().initial_state(2) for _ in range(2))
+    assert one == one
+    assert one != other
+    assert len({one, other}) == 2
+
+
+def test_state_of_one_network_starts_another() -> None:
+    """An encoder and a decoder: gradients flow back through the state."""
+    encoder, decoder = make("td:lstm"), make("td:lstm", input_size=5)
+    _, state = encoder(random(2, 4, 3))
+    decoder(random(2, 6, 5), state)[0].square().sum().backward()
+    gradient = parameter(encoder, "x->h1[0]").grad
+    assert gradient is not None
+    assert gradient.abs().sum() > 0
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -1,6 +1,7 @@
 """Models in files: as they were, or refused with the reason; nothing half-loaded."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rnnlab.engine.model import load_model
+from rnnlab.engine.model_files import load_model
 from rnnlab.errors import ModelError, RnnlabError
 from tests.engine.models import make, random
 
@@ -118,3 +119,9 @@ def test_arrays_of_integers_are_refused(tmp_path: Path) -> None:
     save_file({name: value.long() for name, value in tensors.items()}, path, metadata)
     with pytest.raises(ModelError):
         load_model(path)
+
+
+def test_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "model.safetensors"
+    with pytest.raises(ModelError, match=rf"^cannot write {re.escape(str(path))}: "):
+        make().save(path)

@@ -78,9 +78,10 @@ def test_inputs_are_at_the_bottom_and_outputs_on_top(graph: CyclicGraph) -> None
             assert places[lower] < places[upper]
 
 
-@given(graphs())
-def test_nodes_of_one_column_never_overlap(graph: CyclicGraph) -> None:
-    layout = lay_out(graph, row_gap=40.0, column_gap=40.0, radius=16.0)
+@given(graphs(), st.sampled_from([16.0, 26.0]))
+def test_nodes_of_one_column_never_overlap(graph: CyclicGraph, radius: float) -> None:
+    """However large they are, as long names make them."""
+    layout = lay_out(graph, row_gap=40.0, column_gap=40.0, radius=radius)
     boxes = [layout.outline(node.name, node.phase, node.kind).box for node in graph.nodes]
     assert not [(a, b) for number, a in enumerate(boxes) for b in boxes[:number] if a.overlaps(b)]
 

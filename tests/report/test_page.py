@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rnnlab import RnnlabError
+from rnnlab import RnnlabError, named_graph, save_graph
 from rnnlab.report.chart import Legend, Style
 from rnnlab.report.figures import draw_curves, draw_history, draw_importances, draw_scores, history_axis
-from rnnlab.report.protocol import repeat_command
+from rnnlab.report.protocol import protocol, repeat_command
 from rnnlab.report.report import Report, make_report, write_report
 from rnnlab.report.results import pair_table, result_table
-from rnnlab.report.words import verdicts_in_short
+from rnnlab.report.words import architecture_words, verdicts_in_short
 from rnnlab.studies.finding import find_spec
 from rnnlab.studies.importance import Importance
 from rnnlab.studies.records import StudyRecord
@@ -425,3 +425,22 @@ def test_record_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RnnlabError, match="holds no record of a study"):
         write_report(tmp_path / "record.json", tmp_path)
     assert isinstance(demo_record(trials=1, seeds=None), StudyRecord)
+
+
+def test_architectures_are_told_by_their_file_and_cells(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.json"
+    save_graph(named_graph("td"), mine)
+    arms = demo_record(architectures=["skip-3", str(mine), f"{mine}:gru"]).arms
+    assert [architecture_words(arm) for arm in arms] == [
+        "one layer and a skip of 3 steps, tanh cells",
+        "the graph in mine.json, tanh cells",
+        "the graph in mine.json, gru cells",
+    ]
+
+
+def test_numbers_of_trials_are_told_once_or_by_name() -> None:
+    found = demo_record()
+    assert dict(protocol(make_report(found).parts[0]))["Tuning"].startswith("30 trials for each architecture, over ")
+    fewer = replace(found, arms=(replace(found.arms[0], trials=found.arms[0].trials[:7]), *found.arms[1:]))
+    told = dict(protocol(make_report(fewer).parts[0]))["Tuning"]
+    assert told.startswith("sh 7, st 30, td 30, lstm 30 trials, over ")

@@ -1,6 +1,7 @@
 """Studies of tasks from files: one that is edited, moved or gone, and classes that no file holds."""
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from rnnlab import (
+    CELLS,
+    Cell,
     CheckpointError,
     Hyperparameters,
     RnnlabError,
@@ -34,6 +37,15 @@ from rnnlab.tasks.adding import Adding as Known
 class Own(Known):
     name: ClassVar[str] = "own"
 """
+CELL = """
+from rnnlab import Cell, nonlinearity, register_cell, sigmoid
+
+def update(gates, carried):
+    keep = sigmoid(gates.k)
+    return {"h": keep * carried.h + (1 - keep) * nonlinearity(gates.c)}
+
+register_cell(Cell("keeper", gates=("k", "c"), update=update))
+"""
 SHORT = {"num_steps": 4, "evaluate_every": 2, "batch_size": 4}
 SIZES = {"length": 5, "num_evaluation": 20}
 
@@ -45,6 +57,15 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.parent.mkdir()
     path.write_text(SOURCE)
     return path
+
+
+@pytest.fixture
+def cells() -> Iterator[dict[str, Cell]]:
+    """All cells, which are as they were afterwards."""
+    before = dict(CELLS)
+    yield CELLS
+    CELLS.clear()
+    CELLS.update(before)
 
 
 def ran(own: Path, **changes: Any) -> Any:
@@ -69,7 +90,9 @@ def test_edited_task_is_another_one(own: Path) -> None:
     assert tuned(task(str(own), **SIZES)).name != first.name
     with pytest.raises(TuningError, match="arm sh differs in task; choose another name"):
         ran(own)
-    with pytest.raises(TuningError, match=r"arm sh differs in task: .*own\.py was edited since"):
+    with pytest.raises(
+        TuningError, match=r"arm sh differs in task: .*own\.py, or a file that it reads, was edited since"
+    ):
         resume_study("small")
     assert load_record("small").arms[0].trials == record.arms[0].trials  # what is there can be read
 
@@ -95,6 +118,17 @@ def test_checkpoint_of_an_edited_task_is_of_another_run(own: Path) -> None:
     edit(own)
     with pytest.raises(CheckpointError, match=r"another run: task\.file_digest is"):
         trained(resume=True)
+
+
+def test_cell_in_the_file_of_a_task_is_known_wherever_the_task_is(own: Path, cells: dict[str, Cell]) -> None:
+    """To those who resume a study or read its record, and never heard of the cell."""
+    own.write_text(SOURCE + CELL)
+    record = ran(own, cells=["keeper"])
+    values = [trial.value for trial in record.arms[0].trials]
+    record.save("small.json")
+    for read in (lambda: load_record("small"), lambda: load_record("small.json"), lambda: resume_study("small")):
+        del cells["keeper"]
+        assert [trial.value for trial in read().arms[0].trials] == values
 
 
 def test_one_study_that_cannot_be_read_does_not_hide_the_others(own: Path) -> None:

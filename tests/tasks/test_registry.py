@@ -1,7 +1,9 @@
 """Tasks by name and from files."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rnnlab import TASKS, TaskError, task
@@ -40,6 +42,12 @@ def test_only_what_pascanu_et_al_used_is_cited_as_theirs() -> None:
 def test_name_and_arguments_make_a_task() -> None:
     assert task("adding", length=200) == Adding(length=200)
     assert task("capacity", num_samples=[10, 20]) == Capacity(num_samples=(10, 20))
+
+
+def test_numbers_of_numpy_make_a_task_that_files_can_hold() -> None:
+    made = task("adding", length=np.int64(7), seed=np.uint8(2))
+    assert made == task("adding", length=7, seed=2)
+    assert json.loads(json.dumps(made.to_json())) == made.to_json()
 
 
 def test_own_arguments_come_before_those_that_tasks_share() -> None:

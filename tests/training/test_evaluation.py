@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlab import Model, TaskError, architecture, evaluate, task, train
+from rnnlab import Model, TaskError, TrainingError, architecture, evaluate, task, train
 from rnnlab.engine.gpu import sharing
 from rnnlab.engine.gpu.sharing import processors, share_of_gpu
 from rnnlab.tasks.adding import Adding
 from rnnlab.tasks.task import Batch, Tally
-from tests.training.small import network, quick
+from tests.training.small import adding, network, quick
 
 
 def test_an_evaluation_has_the_whole_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,3 +60,15 @@ def test_what_is_one_number_for_a_whole_population_is_refused(kind: type[Adding]
 
 def task_alone() -> Adding:
     return Adding(length=5, num_evaluation=8, num_training=20)
+
+
+def test_what_is_no_model_and_no_task_is_refused() -> None:
+    problem = adding()
+    model = Model(network(problem), seed=0)
+    for given, of, message in (
+        (network(problem), problem, "evaluate takes a model, got <Architecture"),
+        (model, "adding", r"evaluate takes an object for its task: task\('adding', \.\.\.\) makes one"),
+        (model, {"name": "adding"}, r"evaluate takes a task, got {'name': 'adding'}: task\(\*\*table\) makes one"),
+    ):
+        with pytest.raises(TrainingError, match=message):
+            evaluate(given, of, "test", 8)  # pyright: ignore[reportArgumentType]

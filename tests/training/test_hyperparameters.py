@@ -4,6 +4,7 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rnnlab import Hyperparameters, Initialisation, TrainingError, load_hyperparameters
@@ -91,6 +92,17 @@ def test_values_of_the_papers_are_taken_and_come_back_from_a_file(tmp_path: Path
     chosen.save(tmp_path / "chosen.json")
     assert load_hyperparameters(tmp_path / "chosen.json") == chosen
     assert json.loads((tmp_path / "chosen.json").read_text())["initialisation"]["gate_bias"] == 6.0
+
+
+def test_numbers_of_numpy_are_taken_for_what_they_are(tmp_path: Path) -> None:
+    given = Hyperparameters(seed=np.int64(3), learning_rate=np.float32(0.5), batch_size=np.uint8(7)).changed(  # pyright: ignore[reportArgumentType]
+        gate_bias=np.int32(2), num_steps=np.int16(5)
+    )
+    assert given == Hyperparameters(seed=3, learning_rate=0.5, batch_size=7).changed(gate_bias=2, num_steps=5)
+    given.save(tmp_path / "given.json")
+    assert load_hyperparameters(tmp_path / "given.json") == given
+    with pytest.raises(TrainingError, match=r"seed must be an integer of at least 0, got 3\.5"):
+        Hyperparameters(seed=np.float64(3.5))  # pyright: ignore[reportArgumentType]
 
 
 def test_printing_shows_what_was_changed_and_only_that() -> None:
