@@ -63,8 +63,8 @@ class _CpuFunction(torch.autograd.Function):
         contiguous = {name: np.ascontiguousarray(value) for name, value in parameters.items()}
         arrays.load(contiguous, {name: _time_first(value) for name, value in inputs.items()}, state)
         forward(arrays)
-        outputs = [*arrays.outputs().values(), *arrays.final_state(keep_all=options.keep_all).values()]
-        results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
+        outputs = [_copied(value, gap=int(options.only_last)) for value in arrays.outputs().values()]
+        results = (*outputs, *map(_copied, arrays.final_state(keep_all=options.keep_all).values()))
         if options.keeps_arrays:
             ctx.left, ctx.pool, ctx.names = arrays, pool, names
             ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
@@ -124,6 +124,18 @@ def _shape(
 def _time_first(array: Any) -> Any:
     """[P, B, T, ...] as [P, T, B, ...], and back."""
     return array.swapaxes(1, 2)
+
+
+def _copied(array: Any, *, gap: int = 0) -> Tensor:
+    """[P, T, B, N] as [P, B, T, N] of its own, with so many numbers between members.
+
+    Without a gap a member's loss may depend on who is beside it: torch takes what lies together as one row, and numbers
+    at its end, too few for a vector, it rounds in another way.
+    """
+    room = np.empty((len(array), array[0].size + gap), array.dtype)
+    copy = room[:, : array[0].size].reshape(_time_first(array).shape)
+    copy[...] = _time_first(array)
+    return torch.from_numpy(copy)
 
 
 def _tensor(array: Any, *, swap: bool = False) -> Tensor | None:
