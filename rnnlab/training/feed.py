@@ -52,8 +52,9 @@ class Feed:
         drawn = self.task.draw_each(self.batch_size, list(self.generators.values()))
         if len(self.generators) == len(self._seeds):
             return drawn
-        places = [list(self.generators).index(seed) for seed in self._seeds]
-        return drawn.map(lambda tensor: tensor[places])
+        of_seed = {seed: place for place, seed in enumerate(self.generators)}
+        # an index made of Python's numbers would make the host wait for a GPU
+        return drawn.map(lambda tensor: torch.stack([tensor[of_seed[seed]] for seed in self._seeds]))
 
     def select_members(self, task: AbstractTask, members: Sequence[int]) -> None:
         """Go on with some of the members, and the task as it is for them."""
