@@ -24,13 +24,17 @@ def run_cpu(
     state: State | None,
     *,
     keep_all: bool = False,
+    only_last: bool = False,
 ) -> tuple[dict[str, Tensor], State]:
-    """Outputs by name, [P, B, T, N], and the final state; arguments as those of `run_reference`."""
+    """Outputs by name, [P, B, T, N], and the final state; arguments as those of `run_reference`.
+
+    With `only_last` the outputs are those of the last step, [P, B, 1, N], and no others are computed.
+    """
     _check(pool, parameters, inputs)
     names, tensors = flattened(parameters, inputs, state)
     first_step = state.step or 0 if state else 0
     keeps = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    options = _Options(first_step, keep_all, keeps)
+    options = _Options(first_step, keep_all, only_last, keeps)
     results: Sequence[Tensor] = _CpuFunction.apply(pool, names, options, *tensors)  # type: ignore[assignment]
     return as_results(
         pool.program.plan,
@@ -43,6 +47,7 @@ def run_cpu(
 class _Options(NamedTuple):
     first_step: int
     keep_all: bool
+    only_last: bool
     keeps_arrays: bool  # whether a backward pass may come
 
 
@@ -54,12 +59,12 @@ class _CpuFunction(torch.autograd.Function):
     def forward(ctx: Any, pool: Pool, names: FlatNames, options: _Options, *tensors: Tensor) -> tuple[Tensor, ...]:
         parameters, inputs, parts = names.split([tensor.detach().numpy() for tensor in tensors])
         state = {part: _time_first(value) for part, value in parts.items()} if names.parts else None
-        arrays = pool.take(_shape(pool, parameters, inputs, state is not None, options.first_step))
+        arrays = pool.take(_shape(pool, parameters, inputs, state is not None, options))
         contiguous = {name: np.ascontiguousarray(value) for name, value in parameters.items()}
         arrays.load(contiguous, {name: _time_first(value) for name, value in inputs.items()}, state)
         forward(arrays)
-        outputs = [*arrays.outputs().values(), *arrays.final_state(keep_all=options.keep_all).values()]
-        results = tuple(torch.from_numpy(_time_first(value).copy()) for value in outputs)
+        outputs = [_copied(value, gap=int(options.only_last)) for value in arrays.outputs().values()]
+        results = (*outputs, *map(_copied, arrays.final_state(keep_all=options.keep_all).values()))
         if options.keeps_arrays:
             ctx.left, ctx.pool, ctx.names = arrays, pool, names
             ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
@@ -105,19 +110,32 @@ def _check(pool: Pool, parameters: Mapping[str, Tensor], inputs: Mapping[str, Te
 
 
 def _shape(
-    pool: Pool, parameters: Mapping[str, Any], inputs: Mapping[str, Any], has_state: bool, first_step: int
+    pool: Pool, parameters: Mapping[str, Any], inputs: Mapping[str, Any], has_state: bool, options: _Options
 ) -> Shape:
     members, batch, steps = next(iter(inputs.values())).shape[:3]
     dtype = next(iter(parameters.values())).dtype.name
     # a state holds what came before for each member
     is_shared = members > 1 and not has_state
     shared = frozenset(name for name, value in inputs.items() if is_shared and value.strides[0] == 0)
-    return Shape(members, steps, batch, dtype, first_step % pool.program.architecture.period, shared)
+    phase = options.first_step % pool.program.architecture.period
+    return Shape(members, steps, batch, dtype, phase, shared, options.only_last)
 
 
 def _time_first(array: Any) -> Any:
     """[P, B, T, ...] as [P, T, B, ...], and back."""
     return array.swapaxes(1, 2)
+
+
+def _copied(array: Any, *, gap: int = 0) -> Tensor:
+    """[P, T, B, N] as [P, B, T, N] of its own, with so many numbers between members.
+
+    Without a gap a member's loss may depend on who is beside it: torch takes what lies together as one row, and numbers
+    at its end, too few for a vector, it rounds in another way.
+    """
+    room = np.empty((len(array), array[0].size + gap), array.dtype)
+    copy = room[:, : array[0].size].reshape(_time_first(array).shape)
+    copy[...] = _time_first(array)
+    return torch.from_numpy(copy)
 
 
 def _tensor(array: Any, *, swap: bool = False) -> Tensor | None:

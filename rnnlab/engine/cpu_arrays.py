@@ -13,7 +13,7 @@ import numpy as np
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.cpu_program import Array, CpuProgram
 from rnnlab.engine.native.runtime import address
-from rnnlab.engine.nodes import NodeCode, Part, Product
+from rnnlab.engine.nodes import NodeCode, Part, Product, output_names
 from rnnlab.graph.elements import NodeKey
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Shape(NamedTuple):
     dtype: str
     phase: int  # of the first step
     shared: frozenset[str]  # inputs that are the same for all members, and held once
+    only_last: bool  # whether of the outputs only the last step is wanted
 
 
 class CpuArrays:
@@ -114,7 +115,15 @@ class CpuArrays:
     def times(self, key: NodeKey) -> range:
         """The times at which a node is computed."""
         period = self.architecture.period
-        return range((key[1] - self.shape.phase) % period, self.T, period)
+        times = range((key[1] - self.shape.phase) % period, self.T, period)
+        if self.shape.only_last and key[0] in self.program.unread:
+            return times[-1:] if self.T - 1 in times else times[:0]
+        return times
+
+    @property
+    def first_output(self) -> int:
+        """The time from which on outputs are wanted."""
+        return self.T - 1 if self.shape.only_last else 0
 
     def rows(self, arrays: Mapping[Part, Array], part: Part, start: int, stop: int) -> Array:
         """A part at times start to stop, a view [P, times, B, N]."""
@@ -138,9 +147,9 @@ class CpuArrays:
         return self.read(arrays, (code.key[0], code.first_part if part is None else part), 0, code.key)
 
     def outputs(self) -> dict[str, Array]:
-        """By name, [P, T, B, N]."""
-        names = dict.fromkeys(node.name for node in self.architecture.nodes if node.kind == "output")
-        return {name: self.rows(self.values, (name, ""), 0, self.T) for name in names}
+        """By name, [P, T, B, N]; one step of them where only the last is wanted."""
+        names, first = output_names(self.architecture), self.first_output
+        return {name: self.rows(self.values, (name, ""), first, self.T) for name in names}
 
     def final_state(self, *, keep_all: bool = False) -> dict[Part, Array]:
         """The last values of parts that are read from the past, [P, K, B, N]; or all values and the K before them."""

@@ -43,11 +43,10 @@ class Backward:
             edge: arrays.new(each.shape) for edge, each in arrays.projected.items()
         }
         inputs = {node.name for node in arrays.architecture.nodes if node.kind == "input"} - wanted
-        read = {edge.source[0] for edge in arrays.architecture.edges}
         for part, values in arrays.values.items():
             if part[0] not in inputs | arrays.program.tokens:
-                # values of an output that no edge reads are no longer needed: gradients take their place
-                self.dvalues[part] = arrays.new(values.shape) if part[0] in read or part[1] else values
+                # values of an output that only the caller reads are no longer needed: gradients take their place
+                self.dvalues[part] = values if part[0] in arrays.program.unread else arrays.new(values.shape)
         for key, code in arrays.program.codes.items():
             self.dgates[key] = arrays.new_state(self.dvalues, code) if code.gate_is_state else arrays.gates[key]
         # gradients that are not needed are written here, all into one row
@@ -61,10 +60,10 @@ class Backward:
         arrays = self.arrays
         for part, values in self.dvalues.items():
             given = doutputs.get(part[0])
-            if given is None or values.shape[1] > arrays.T:
+            if given is None or values.shape[1] > given.shape[1]:
                 values.fill(0)
             if given is not None:
-                arrays.rows(self.dvalues, part, 0, arrays.T)[...] = given
+                arrays.rows(self.dvalues, part, arrays.first_output, arrays.T)[...] = given
         for part, gradient in dfinal.items():
             if part in self.dvalues:
                 self._add_final(part, gradient)

@@ -170,18 +170,20 @@ def _moments(arrays: CpuArrays, is_ahead: bool) -> Array:
 
     The list of a node is its place in the program; what it does ahead of time is a list of its own, as many places on.
     """
-    program, period = arrays.program, arrays.architecture.period
+    program = arrays.program
     number = {node: place for place, node in enumerate(program.codes)}
+    times = {node: arrays.times(node) for node in number}
     found: list[tuple[int, int, int]] = []
     for component in program.plan.components:
-        nodes = [node for node in component.nodes if node in number and arrays.times(node)]
+        nodes = [node for node in component.nodes if times.get(node)]
         if is_ahead:
-            found += [(number[node] + len(number), 0, arrays.T) for node in nodes]
+            found += [(number[node] + len(number), 0, len(times[node])) for node in nodes]
         if not component.is_hoisted:
             slots = program.plan.moments(component, arrays.T, arrays.shape.phase)
-            found += [(number[node], time // period, 1) for slot in slots for node, time in slot if node in number]
+            there = [(node, time) for slot in slots for node, time in slot if time in times.get(node, ())]
+            found += [(number[node], times[node].index(time), 1) for node, time in there]
         elif nodes and _is_whole(arrays, program.codes[nodes[0]]):
-            found.append((number[nodes[0]], 0, arrays.T))
+            found.append((number[nodes[0]], 0, len(times[nodes[0]])))
         elif nodes:
-            found += [(number[nodes[0]], j, 1) for j in range(len(arrays.times(nodes[0])))]
+            found += [(number[nodes[0]], j, 1) for j in range(len(times[nodes[0]]))]
     return np.array(found, np.int64).reshape(-1, 3)

@@ -10,7 +10,7 @@ from rnnlab.engine.cell_program import Outputs
 from rnnlab.engine.native.elementwise import Kernel, compile_kernel
 from rnnlab.engine.native.runtime import Runtime, runtime
 from rnnlab.engine.native.target import host
-from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, state_parts, token_inputs
+from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, output_names, state_parts, token_inputs
 from rnnlab.engine.plan import Plan
 from rnnlab.graph.elements import NodeKey
 
@@ -54,6 +54,12 @@ class CpuProgram:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each parameter of one member."""
         return {spec.name: tuple(spec.shape) for spec in self.architecture.parameters}
+
+    @cached_property
+    def unread(self) -> frozenset[str]:
+        """The outputs that no node reads."""
+        read = {edge.source[0] for edge in self.architecture.edges}
+        return frozenset(output_names(self.architecture)) - read
 
     @cached_property
     def tokens(self) -> frozenset[str]:

@@ -128,7 +128,7 @@ class Model(nn.Module):
             state: the state that an earlier call returned, to continue its sequences.
             lengths: [B], the length of each sequence, if they differ, or [P, B]; whatever follows is padding. A network
                 that reads the future (edges of negative delay) runs once for each length that occurs.
-            only_last: return the output of the last step alone, which is faster on a GPU.
+            only_last: return the output of the last step alone, which is faster.
 
         Returns:
             The outputs, [B, T, M] or [P, B, T, M] (with `only_last` a single step, [B, 1, M]), zero on padding; and the
@@ -170,8 +170,8 @@ class Model(nn.Module):
         match path:
             case "gpu":
                 outputs, end = self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
-            case "cpu":  # outputs of all steps cost little there, and do not depend on how many sequences there are
-                outputs, end = self._run_cpu(inputs, state, keep_all=keep_all)
+            case "cpu":
+                outputs, end = self._run_cpu(inputs, state, keep_all=keep_all, only_last=only_last)
             case _:
                 parameters, use_relu = self._arrays_by_name(), self._use_relu()
                 outputs, end = run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
@@ -209,11 +209,11 @@ class Model(nn.Module):
             outputs = last_outputs(read_out, parameters, new_state.values)
         return outputs, new_state
 
-    def _run_cpu(self, inputs: Inputs, state: State | None, *, keep_all: bool) -> Results:
+    def _run_cpu(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
         from rnnlab.engine.autograd import run_cpu  # its compiler is needed by CPU models only
 
         pool = _pool(self.architecture, self.architecture.cells, self.nonlinearity)
-        return run_cpu(pool, self._arrays_by_name(), inputs, state, keep_all=keep_all)
+        return run_cpu(pool, self._arrays_by_name(), inputs, state, keep_all=keep_all, only_last=only_last)
 
     def initial_state(self, batch_size: int) -> State:
         """The state before the first step of `batch_size` sequences: what `forward` starts from without one.

@@ -1,7 +1,7 @@
 """Tasks whose sequences are made, not read: fresh ones for training, fixed sets to compare networks on."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,12 +49,20 @@ class AbstractGeneratedTask(AbstractTask):
 
     def draw(self, num_sequences: int, generator: torch.Generator) -> Batch:
         """Fresh sequences, or some of the fixed training set, drawn with replacement."""
+        return self.encode(self._drawn(num_sequences, [generator]))
+
+    def draw_each(self, num_sequences: int, generators: Sequence[torch.Generator]) -> Batch:
+        """The same for each generator, encoded together: small batches of several take as long as that of one."""
+        return self.encode(self._drawn(num_sequences, generators)).with_members(len(generators))
+
+    def _drawn(self, num_sequences: int, generators: Sequence[torch.Generator]) -> Choices:
+        """Choices of all generators, one after another."""
         if self.num_training is None:
-            return self.encode(self.choose(num_sequences, generator))
-        rows = torch.randint(
-            self.num_training, (num_sequences,), generator=generator, device=generator.device, dtype=torch.int64
-        )
-        return self.encode(tuple(choice[rows] for choice in self._fixed_choices("train", generator.device)))
+            each = [self.choose(num_sequences, generator) for generator in generators]
+            return tuple(torch.cat(parts) for parts in zip(*each, strict=True))
+        device, most = generators[0].device, self.num_training
+        rows = torch.cat([torch.randint(most, (num_sequences,), generator=each, device=device) for each in generators])
+        return tuple(choice[rows] for choice in self._fixed_choices("train", device))
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """One pass over a fixed set; if training draws without end, `train` is a fixed set of `num_evaluation` here."""

@@ -250,6 +250,10 @@ class AbstractTask(ABC):
         """Independent training sequences on the generator's device; `sample` calls it."""
         raise NotImplementedError(f"{type(self).__name__} has feed 'samples' and must draw them")
 
+    def draw_each(self, num_sequences: int, generators: Sequence[torch.Generator]) -> Batch:
+        """What `draw` gives for each of some generators, as one batch [P, B, ...]."""
+        return stacked([self.draw(num_sequences, generator) for generator in generators])
+
     @abstractmethod
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """One pass over a split: every sequence once, the same in the same order at every call and on every device.

@@ -36,17 +36,18 @@ class Feasibility:
         """Mark members that diverge at this step, and return which are still active; nothing waits for the device.
 
         Args:
-            losses, norms: the losses and the norms of the gradients at this step, [P].
+            losses: the losses at this step, [P] in float64.
+            norms: the norms of the gradients, [P].
             explosion: how many times larger than 1 + the first loss a loss may be, [P].
             step: the number of the step; on the device.
             is_active: which members were training until now, [P].
         """
-        self.first_loss.copy_(torch.where(self.first_loss.isnan(), losses.double(), self.first_loss))
+        torch.where(self.first_loss.isnan(), losses, self.first_loss, out=self.first_loss)
         has_exploded = losses > explosion * (1 + self.first_loss)
-        reason = torch.where(has_exploded, 3, torch.zeros_like(self.reason))
-        reason = torch.where(norms.isfinite(), reason, 2)
-        reason = torch.where(losses.isfinite(), reason, 1)
+        reason = torch.where(has_exploded, 3, 0)
+        reason = torch.where(norms < torch.inf, reason, 2)  # which NaN is not either
+        reason = torch.where(losses.abs() < torch.inf, reason, 1)
         is_new = is_active & (reason > 0)
-        self.reason.copy_(torch.where(is_new, reason, self.reason))
-        self.step.copy_(torch.where(is_new, step, self.step))
+        torch.where(is_new, reason, self.reason, out=self.reason)
+        torch.where(is_new, step, self.step, out=self.step)
         return is_active & ~is_new

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from rnnlab.tasks.task import AbstractTask, Batch, stacked
+from rnnlab.tasks.task import AbstractTask, Batch
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.seeds import seeded
 
@@ -37,17 +37,24 @@ class Feed:
     def next(self) -> Batch:
         """The next batch."""
         if self.task.feed == "samples":
-            drawn = {
-                seed: self.task.sample(self.batch_size, generator=generator)
-                for seed, generator in self.generators.items()
-            }
-            return stacked([drawn[seed] for seed in self._seeds]) if len(drawn) > 1 else next(iter(drawn.values()))
+            return self._drawn()
         batch = next(self._in_order(), None)
         if batch is None:
             self._stream, self.position = None, 0
             batch = next(self._in_order())
         self.position += 1
         return batch
+
+    def _drawn(self) -> Batch:
+        if len(self.generators) == 1:
+            (generator,) = self.generators.values()
+            return self.task.sample(self.batch_size, generator=generator)
+        drawn = self.task.draw_each(self.batch_size, list(self.generators.values()))
+        if len(self.generators) == len(self._seeds):
+            return drawn
+        of_seed = {seed: place for place, seed in enumerate(self.generators)}
+        # an index made of Python's numbers would make the host wait for a GPU
+        return drawn.map(lambda tensor: torch.stack([tensor[of_seed[seed]] for seed in self._seeds]))
 
     def select_members(self, task: AbstractTask, members: Sequence[int]) -> None:
         """Go on with some of the members, and the task as it is for them."""

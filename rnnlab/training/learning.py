@@ -50,16 +50,16 @@ def learn(state: TrainingState, losses: Tensor, gradients: Tensor, rules: Rules)
         gradients: [P, N]; they are used up.
         rules: of the members.
     """
-    norms = member_norms(gradients)
+    losses, norms = losses.double(), member_norms(gradients)
     was_active = state.is_active
     is_active = state.feasibility.look(losses, norms, rules.explosion, state.step, was_active)
     rates = rules.schedule.rates(state.step, state.plateau)
     now: Any = {"rates": rates[:, None], "num_updates": state.step + 1, "is_active": is_active[:, None]}
     limit(gradients, norms[:, None], state.numbers, rules.limits, is_active[:, None])
     update(state.numbers, gradients, state.moments, rules.coefficients, **now)
-    state.losses.copy_(torch.where(was_active, losses.double(), state.losses))
-    state.rates.copy_(torch.where(is_active, rates, state.rates))
-    state.loss_sum.add_(torch.where(is_active, losses.double(), 0.0))
+    torch.where(was_active, losses, state.losses, out=state.losses)
+    torch.where(is_active, rates, state.rates, out=state.rates)
+    state.loss_sum.add_(torch.where(is_active, losses, 0.0))
     state.loss_count.add_(is_active)
     state.step.add_(1)
 

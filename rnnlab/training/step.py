@@ -39,6 +39,8 @@ class TrainingStep:
     ) -> None:
         device, dtype = state.numbers.device, state.numbers.dtype
         self.model, self.layout, self.state, self.feed, self._noise = model, layout, state, feed, noise
+        self._arrays = arrays_of(model)
+        layout.lend(state.numbers, self._arrays)
         self._gradients = torch.empty_like(state.numbers)  # large new tensors would cost more than what is done in them
         self.truncation = members[0].truncation
         self.rules = Rules.of(members, dtype=dtype, device=device)
@@ -67,13 +69,13 @@ class TrainingStep:
 
     def _losses_and_gradients(self, batch: Batch, share: Tensor | None, noise: Tensor | None) -> tuple[Tensor, Tensor]:
         """The loss of each member, [P], and the gradients with respect to the numbers that the networks run with."""
-        numbers = self.state.numbers if noise is None else self.state.numbers + noise
-        arrays = arrays_of(self.model)
-        self.layout.lend(numbers if share is None else numbers * share, arrays)
+        if noise is not None or share is not None:
+            numbers = self.state.numbers if noise is None else self.state.numbers + noise
+            self.layout.lend(numbers if share is None else numbers * share, self._arrays)
         outputs = self._outputs(batch)
         losses = one_each(self.task.loss(outputs, batch), self.model.population or 1, f"task {self.task.name}: a loss")
         # a member's loss depends on its own arrays alone, so the gradients of the sum are those of each
-        gradients = torch.autograd.grad(losses.sum(), arrays, materialize_grads=True, allow_unused=True)
+        gradients = torch.autograd.grad(losses.sum(), self._arrays, materialize_grads=True, allow_unused=True)
         return losses.detach(), self.layout.gather(gradients, out=self._gradients)
 
     def _outputs(self, batch: Batch) -> Tensor:

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from rnnlab import Architecture, Model, ModelError, architecture, from_torch
+from rnnlab import Architecture, CyclicGraph, Model, ModelError, architecture, from_torch
+from rnnlab.engine.cpu_pass import FEW_ROWS
+from rnnlab.engine.model import _pool
 from rnnlab.engine.plan import plan
 from rnnlab.engine.read_out import read_outs
 from tests.engine.gpu.checks import DEVICE, IS_INTERPRETED
@@ -26,7 +28,7 @@ SOME = list(NETWORKS)[:: 24 if IS_INTERPRETED else 3]
 
 
 def results(
-    network: Architecture, num_steps: int, *, path: str, only_last: bool, steps_before: int
+    network: Architecture, num_steps: int, num_sequences: int, *, path: str, only_last: bool, steps_before: int
 ) -> list[torch.Tensor]:
     """The last output, the state, and all gradients of a loss of both."""
     generator = torch.Generator().manual_seed(0)
@@ -37,10 +39,11 @@ def results(
         for array in model.arrays.values():
             array.add_(torch.randn(array.shape, generator=generator) * 0.3)
     model = model.to(device, dtype)
+    size = (3, num_sequences)
     inputs = {
-        node.name: torch.randint(node.units, (3, 2, steps_before + num_steps), generator=generator)
+        node.name: torch.randint(node.units, (*size, steps_before + num_steps), generator=generator)
         if node.encoding == "tokens"
-        else torch.randn(3, 2, steps_before + num_steps, node.units, generator=generator)
+        else torch.randn(*size, steps_before + num_steps, node.units, generator=generator)
         for node in network.nodes
         if node.kind == "input"
     }
@@ -59,11 +62,11 @@ def results(
     return [value.detach().cpu().double() for value in (y[:, :, -1], *parts, *gradients)]
 
 
-def check(network: Architecture, num_steps: int, steps_before: int = 0) -> None:
+def check(network: Architecture, num_steps: int, steps_before: int = 0, num_sequences: int = 2) -> None:
     """Every path that runs here against all outputs by the reference in float64."""
-    wanted = results(network, num_steps, path="reference", only_last=False, steps_before=steps_before)
+    wanted = results(network, num_steps, num_sequences, path="reference", only_last=False, steps_before=steps_before)
     for path in PATHS:
-        found = results(network, num_steps, path=path, only_last=True, steps_before=steps_before)
+        found = results(network, num_steps, num_sequences, path=path, only_last=True, steps_before=steps_before)
         tolerance = {"rtol": 2e-4, "atol": 2e-5} if path == "gpu" else {"rtol": 1e-9, "atol": 1e-9}
         torch.testing.assert_close(found, wanted, **tolerance)
 
@@ -74,9 +77,25 @@ def test_catalogue_agrees(label: str) -> None:
 
 
 @settings(max_examples=5 if IS_INTERPRETED else 50)
-@given(architectures(smooth=True, can_stream=True), st.integers(1, 6))
-def test_random_networks_agree(network: Architecture, num_steps: int) -> None:
-    check(network, num_steps)
+@given(architectures(smooth=True, can_stream=True), st.integers(1, 6), st.sampled_from([2, FEW_ROWS]))
+def test_random_networks_agree(network: Architecture, num_steps: int, num_sequences: int) -> None:
+    check(network, num_steps, num_sequences=num_sequences)
+
+
+@pytest.mark.parametrize("num_sequences", [2, FEW_ROWS])
+@pytest.mark.parametrize(("to_h", "num_computed"), [(None, 1), (1, 5)])
+def test_cpu_computes_earlier_outputs_only_for_nodes_that_read_them(
+    to_h: int | None, num_computed: int, num_sequences: int
+) -> None:
+    edges = [("x", "h", 0), ("h", "h", 1), ("h", "y", 0), *([("y", "h", to_h)] if to_h else [])]
+    graph = CyclicGraph([("x", "input"), ("h",), ("y", "output")], edges)
+    model = Model(architecture(graph, input_size=2, output_size=1, units=3), seed=0, path="cpu")
+    model(torch.randn(num_sequences, 5, 2), only_last=True)[0].sum().backward()
+    pool = _pool(model.architecture, model.architecture.cells, model.nonlinearity)
+    (arrays,) = next(iter(pool.free.values()))
+    assert arrays.forward_pass is not None
+    lists, _, times = arrays.forward_pass.work.moments.T
+    assert times[lists == list(arrays.program.codes).index(("y", 0))].sum() == num_computed
 
 
 def test_what_follows_from_the_final_state() -> None:

@@ -93,6 +93,15 @@ def test_members_may_have_sequences_of_their_own(problem: AbstractTask) -> None:
     contract.check_scores(problem, batch, 3)
 
 
+@shared
+def test_generators_draw_together_what_each_draws_alone(problem: AbstractTask) -> None:
+    batch = problem.draw_each(4, [generator(seed) for seed in range(3)])
+    for member in range(3):
+        alone = problem.draw(4, generator(member))
+        for one, other in zip(contract.tensors(batch), contract.tensors(alone), strict=True):
+            assert torch.equal(one[member], other)
+
+
 @by_member
 def test_members_alone_see_what_they_see_together(problem: AbstractTask) -> None:
     together = problem.sample(10, generator=generator(5))

@@ -146,9 +146,10 @@ def test_taking_out_ended_members_changes_nothing() -> None:
     assert [member.num_steps for member in compacted.members] == [5, 10, 15, 20, 25]
 
 
-def test_task_with_arguments_for_each_member_loses_them_with_the_members() -> None:
+@pytest.mark.parametrize("length", [1, 5])
+def test_task_with_arguments_for_each_member_loses_them_with_the_members(length: int) -> None:
     sizes = (4, 12, 20)
-    problem = task("capacity", num_samples=sizes, num_inputs=6)
+    problem = task("capacity", num_samples=sizes, num_inputs=6, length=length)
     net = network(problem, "gru")
     members = [quick(seed=1, num_steps=10 if number < 2 else 20, batch_size=16) for number in range(3)]
     together = train(net, problem, members)

@@ -8,10 +8,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rnnlab import AbstractTask, Batch, TrainingError, train
+from rnnlab.training.feed import Feed
 from rnnlab.training.learning import member_norms
 from rnnlab.training.numbers import Disturbance, Layout, arrays_of
 from rnnlab.training.seeds import seeded
 from rnnlab.training.step import pieces
+from tests.tasks.contract import WAITING, Recorder
 from tests.training.oracle import train_plainly
 from tests.training.small import adding, network, quick, training_step
 from tests.training.streams import Letters
@@ -222,3 +224,15 @@ def test_two_members_alike_stay_alike() -> None:
     problem = adding()
     run = train(network(problem), problem, [quick(seed=3, dropout=0.2, weight_noise=0.1)] * 2)
     assert run.members[0] == run.members[1]
+
+
+def test_batches_of_seeds_that_some_members_share_wait_for_nothing() -> None:
+    """An index made of numbers of Python's would be copied to a GPU, for which the host waits."""
+    feed = Feed(adding(), 4, [3, 5, 3], torch.device("cpu"))
+    feed.next()
+    with Recorder() as recorder:
+        batch = feed.next()
+    assert torch.equal(batch.inputs[0], batch.inputs[2])
+    assert not torch.equal(batch.inputs[0], batch.inputs[1])
+    assert recorder.names
+    assert not [name for name in recorder.names if name.startswith(WAITING)]

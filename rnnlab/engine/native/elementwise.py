@@ -12,6 +12,7 @@ from rnnlab.engine.native.vector_math import sigmoid, tanh
 
 RECORD = 4  # integers that say where an operand lies: address, bytes from member to member, time to time, row to row
 CHOICE = "is relu"  # the operand that holds 1 for members whose nonlinearity is relu, where members differ
+_STRANDS = 4  # rows narrower than a vector are taken from so many places in turn
 
 
 class Kernel(NamedTuple):
@@ -97,19 +98,29 @@ def _write(
     if CHOICE in bases:
         is_relu = build.fcmp_ordered(">", code.load_scalar(bases[CHOICE]), ir.Constant(code.kind.scalar, 0.5))
     functions = _functions(code, nonlinearity, is_relu)
-    with code.loop(first_row, build.add(first_row, rows)) as row:
+
+    def body(row: Value, column: Value, mask: Value | None) -> None:
         starts = {name: code.at(bases[name], build.mul(row, row_bytes[name])) for name in bases}
+        places = {name: code.element(starts[name], column) for name in bases}
+        found = {name: code.load(places[name], mask) for name in inputs}
+        values = _evaluate(code, outputs, found, functions)
+        for name, value in values.items():
+            # read only now: two outputs may be one place, and both are added
+            total = build.fadd(code.load(places[name], mask), value) if name in adds else value
+            code.store(total, places[name], mask)
 
-        def body(column: Value, mask: Value | None) -> None:
-            places = {name: code.element(starts[name], column) for name in bases}
-            found = {name: code.load(places[name], mask) for name in inputs}
-            values = _evaluate(code, outputs, found, functions)
-            for name, value in values.items():
-                # read only now: two outputs may be one place, and both are added
-                total = build.fadd(code.load(places[name], mask), value) if name in adds else value
-                code.store(total, places[name], mask)
-
-        code.columns(width, body)
+    last_row, whole = build.add(first_row, rows), build.and_(width, INT(-code.kind.lanes))
+    with code.loop(first_row, last_row) as row, code.loop(INT(0), whole, code.kind.lanes) as column:
+        body(row, column, None)
+    # A masked load that spans what was just stored, if only outside its mask, waits until that has left the processor.
+    # So the rest of each row comes when all rows are done; and of narrow rows, where each spans the next, not in order.
+    rest = build.sub(width, whole)
+    mask = code.first_lanes(rest)
+    with build.if_then(build.icmp_signed(">", rest, INT(0))):
+        strand = build.sdiv(build.add(rows, INT(_STRANDS - 1)), INT(_STRANDS))
+        apart = build.select(build.icmp_signed("==", whole, INT(0)), strand, INT(1))
+        with code.loop(first_row, build.add(first_row, apart)) as first, code.loop(first, last_row, apart) as row:
+            body(row, whole, mask)
     code.finish()
 
 

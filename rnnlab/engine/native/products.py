@@ -85,15 +85,14 @@ def _write_tile(module: ir.Module, kind: Kind, rows: int, vectors: int) -> ir.Fu
         [code.element(code.at(out, build.mul(out_bytes, INT(row))), INT(v * kind.lanes)) for v in range(vectors)]
         for row in range(rows)
     ]
-    with build.if_else(build.icmp_signed("!=", adds, INT(0))) as (then, otherwise):
-        for block, is_adding in ((then, True), (otherwise, False)):
-            with block:
-                for row in range(rows):
-                    for v in range(vectors):
-                        total = build.load(sums[row][v], typ=kind.vector)
-                        if is_adding:
-                            total = build.fadd(total, code.load(places[row][v], masks[v]))
-                        code.store(total, places[row][v], masks[v])
+    cells = [(row, v) for row in range(rows) for v in range(vectors)]
+    with build.if_then(build.icmp_signed("!=", adds, INT(0))):
+        # all of them before the first store: a masked load that spans what was just stored would wait for it
+        for row, v in cells:
+            total = build.fadd(build.load(sums[row][v], typ=kind.vector), code.load(places[row][v], masks[v]))
+            build.store(total, sums[row][v])
+    for row, v in cells:
+        code.store(build.load(sums[row][v], typ=kind.vector), places[row][v], masks[v])
     return code.finish()
 
 

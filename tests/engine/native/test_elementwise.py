@@ -1,13 +1,16 @@
 """Kernels of formulas are made once: what tells them apart, and what does not."""
 
+import ctypes
 import time
 
+import numpy as np
 import pytest
 
 from rnnlab import architecture
 from rnnlab.architecture.expressions import Expression, named, tanh
 from rnnlab.engine.cpu_program import CpuProgram
 from rnnlab.engine.native.elementwise import Kernel, compile_kernel
+from rnnlab.engine.native.runtime import address
 from rnnlab.engine.native.target import host
 from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import plan
@@ -46,6 +49,23 @@ def test_whatever_differs_makes_another(changes: dict[str, object]) -> None:
 def test_order_of_differences_tells_kernels_apart() -> None:
     x, z = named("x"), named("z")
     assert kernel(outputs={"y": x - z}) is not kernel(outputs={"y": z - x})
+
+
+@pytest.mark.parametrize("width", [1, 3, 5, 16, 19, 37])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 4, 5, 9, 13])
+def test_every_number_of_the_rows_is_computed_once_and_nothing_beside_them(width: int, rows: int) -> None:
+    """Rows lie side by side, so that vectors of one reach into the next; and they come in an order of their own."""
+    first, after = 2, 3
+    x = np.arange((first + rows + after) * width, dtype=np.float32).reshape(-1, width)
+    y = x + 1000
+    expected = y.copy()
+    expected[first : first + rows] += 2 * x[first : first + rows]
+    adding = kernel(outputs={"y": named("x") * 2.0}, adds=("y",))
+    strides = {"x": (address(x), 0, 0, 4 * width), "y": (address(y), 0, 0, 4 * width)}
+    records = np.array([strides[name] for name in adding.operands], np.int64)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 5)(adding.address)
+    run(address(records), width, 0, 0, first, rows)
+    np.testing.assert_array_equal(y, expected)
 
 
 def seconds_of(num_uses: int) -> float:
