@@ -61,10 +61,10 @@ COMMANDS = (
 )
 
 CONSTANTS = {
-    "CATALOGUE": "Every family of architectures, in order; each a `Family`.",
-    "CATEGORIES": "What a network's parameters may be counted by, in order.",
-    "CELLS": "Every cell by name; `register_cell` adds to it.",
-    "TASKS": "Every task by name; each a `TaskEntry`.",
+    "CATALOGUE": "All families of architectures, in order; each is a `Family`.",
+    "CATEGORIES": "The categories by which a network's parameters are counted, in order.",
+    "CELLS": "All cells by name; `register_cell` adds to them.",
+    "TASKS": "All tasks by name; each is a `TaskEntry`.",
 }
 
 
@@ -114,11 +114,13 @@ def _signature(name: str, thing: object) -> str:
 def _text(thing: object) -> str:
     """The docstring as Markdown: sections in bold, examples as code."""
     text = inspect.getdoc(thing) or ""
-    text = re.sub(r"^(Args|Returns|Raises):\n((?:    .*\n?)+)", _section, text, flags=re.MULTILINE)
+    text = re.sub(r"^(Args|Attributes|Returns|Raises):\n((?:    .*\n?)+)", _section, text, flags=re.MULTILINE)
     return re.sub(r"(^>>> (?:.*\n?)+)", lambda found: f"```pycon\n{found[1].rstrip()}\n\n```", text, flags=re.MULTILINE)
 
 
 def _section(found: re.Match[str]) -> str:
+    if found[1] == "Returns":  # one text, not one item a line
+        return f"**Returns**\n\n{' '.join(found[2].split())}\n"
     items = re.split(r"^    (?=\S)", found[2], flags=re.MULTILINE)[1:]
     return f"**{found[1]}**\n\n" + "\n".join("- " + " ".join(item.split()) for item in items) + "\n"
 

@@ -49,6 +49,13 @@ MOST_PLANNED_STEPS = 1_000_000  # a few seconds
 CommandLineError: Any = typer.BadParameter.__mro__[2]
 
 
+# options of both benchmarks
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Small shapes and few repeats: a check that it works, not a measurement.")
+]
+Measurements = Annotated[Path | None, typer.Option("--output", "-o", help="Write the measurements to this JSON file.")]
+
+
 class Direction(StrEnum):
     """The direction of time."""
 
@@ -198,7 +205,8 @@ def data_add_command(
 def data_list_command(as_json: AsJson = False) -> None:
     """Show which data sets are present, and where to get others.
 
-    Those that are present have been verified. Of every set it says where it is published and under which terms.
+    Data sets that are present have been verified. Every set is listed with where it is published and under which
+    terms.
     """
     from rnnlab.tasks.data import list_data
 
@@ -219,19 +227,15 @@ def bench_cpu_command(
         list[int] | None,
         typer.Option(metavar="NUMBER", help="Threads for each side; may be given twice.", show_default="1 and 2"),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small shapes and few repeats: a check that it works, not a measurement.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the measurements to this JSON file.")
-    ] = None,
+    quick: Quick = False,
+    output: Measurements = None,
     as_json: AsJson = False,
 ) -> None:
     """Race training steps against other libraries.
 
     The competitors are torch.nn, JAX, torchrecurrent and hand-written loops. A step is forward, backward and all weight
-    gradients. Both sides must compute the same before they are timed; they take turns, and a row shows the ratio of
-    their medians, and for memory that of their peaks. Rows where rnnlab is slower are shown too, as are competitors
+    gradients. Both sides must compute the same results before they are timed. They take turns; a row shows the ratio
+    of their medians or, for memory, of their peaks. Rows where rnnlab is slower are shown too, as are competitors
     that are not installed (`pip install 'rnnlab[bench]'`).
     """
     from rnnlab.bench.cpu import bench_cpu
@@ -250,19 +254,15 @@ def bench_train_command(
         list[int] | None,
         typer.Option(metavar="NUMBER", help="Threads for each side; may be given twice.", show_default="2"),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small shapes and few repeats: a check that it works, not a measurement.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the measurements to this JSON file.")
-    ] = None,
+    quick: Quick = False,
+    output: Measurements = None,
     as_json: AsJson = False,
 ) -> None:
-    """Race training of populations against one by one.
+    """Race the training of populations against training one by one.
 
-    One by one means with torch.nn and torch.optim. A model-step is one training step of one network: a new batch,
-    forward, backward, clipping, Adam. Both sides start from the same initial values, and the losses of their first
-    steps must agree before they are timed.
+    One by one, networks are trained with torch.nn and torch.optim. A model-step is one training step of one network: a
+    new batch, forward, backward, clipping, Adam. Both sides start from the same initial values, and the losses of their
+    first steps must agree before they are timed.
     """
     from rnnlab.bench.training import bench_train
 

@@ -54,7 +54,7 @@ STEPS = {
     "sst": 2000,
     "jsb-chorales": 2000,
 }
-"""How many training steps a comparison takes where nobody says: enough for a difference to show on a laptop."""
+"""The default number of training steps of a comparison: enough for a difference to show on a laptop."""
 
 OTHER_STEPS = 5000
 
@@ -81,29 +81,30 @@ def compare(
 ) -> Report:
     """Compare architectures fairly: equal parameters, equal tuning, several seeds, a statistical test.
 
-    Called again with the same arguments it goes on where it was.
+    Called again with the same arguments, it continues where it stopped.
 
     Args:
-        architectures: names of the catalogue, such as `td` or `td:lstm`, and JSON files of one's own.
+        architectures: names of the catalogue, such as `td` or `td:lstm`, and JSON files of your own.
         task: a name, a table with a name and arguments, or a task.
-        parameters: how many numbers each network may have at most; all are made as wide as that allows.
-        trials: how many hyperparameter settings are tried for each; TRIALS where neither it nor a budget is given.
-        budget: instead of trials, the time for everything, such as "10m", or in seconds; each architecture has the
-            same share of it.
+        parameters: the largest number of parameters a network may have; all are made as wide as that allows.
+        trials: how many hyperparameter settings are tried for each; 32 if neither this nor a budget is given.
+        budget: instead of `trials`, the time for everything, as text such as "10m" or in seconds; each architecture has
+            the same share of it.
         seeds: how often the best setting of each is trained again.
-        steps: of each training run; by default those of STEPS for the task.
-        space: what is tuned: the name of a paper's space, a `SearchSpace`, or a table as in a specification; by
-            default Collins et al.'s for each architecture's cells.
-        sampler: what suggests settings.
-        hyperparameters: by name, those that are not tuned; they leave the space.
-        seed: of everything random.
+        steps: the number of steps of each training run; by default what suits the task (STEPS).
+        space: what to tune: the name of a paper's space, a `SearchSpace`, or a table as in a specification; by default
+            the space of Collins et al. for each architecture's cells.
+        sampler: the sampler that suggests settings.
+        hyperparameters: the values of those that are not tuned, by name; they leave the space.
+        seed: the seed of everything random.
         precision: as in `train`.
         store: a SQLite file, or the URL of a PostgreSQL database.
-        name: of the study; by default made from all that decides its result.
-        workers: how many processes work on it.
-        output: where to write the report: a .html, .md or .json file, or a folder for an HTML file named as the study.
-        options: device, report, stop and the rest, as in `Work`. Without a `population`, trials are suggested in ROUNDS
-            rounds at least.
+        name: the name of the study; by default derived from everything that decides its result.
+        workers: how many processes share the work.
+        output: where to write the report: a .html, .md or .json file, or a folder, in which an HTML file is named after
+            the study.
+        options: device, report, stop and the rest, as in `Work`. Without a `population`, trials come in at least four
+            rounds of suggestions (ROUNDS).
 
     Raises:
         RnnlabError: before any work starts, if something cannot be done as asked.
@@ -149,8 +150,10 @@ def compare(
 
 
 def _seconds(budget: str | float | None) -> float | None:
-    if budget is None or isinstance(budget, str):
-        return None if budget is None else seconds_from_words(budget)
+    if budget is None:
+        return None
+    if isinstance(budget, str):
+        return seconds_from_words(budget)
     if isinstance(budget, bool) or not budget > 0:
         raise TuningError(f"a budget is a time such as '10m', or seconds above 0, got {budget!r}")
     return float(budget)
@@ -168,7 +171,7 @@ def _contest(
     table = _table(task)
     if not isinstance(table.get("name"), str):
         raise TuningError(f"a task is a name, or a table with a name and arguments, got {task!r}"[:300])
-    named_task(**table)  # which complains of what is wrong, before an architecture is blamed
+    named_task(**table)  # reports a wrong task before an architecture is blamed for it
     if steps is not None and "num_steps" in hyperparameters:
         raise TuningError("steps and num_steps are the same: give one of them")
     given = {} if steps is None else {"num_steps": steps}
@@ -179,7 +182,7 @@ def _contest(
 
 
 def _table(task: str | Mapping[str, Any] | AbstractTask) -> dict[str, Any]:
-    """Name and arguments; of a task the arguments that are not as they are where nobody gives them."""
+    """Name and arguments of a task; of an object, only the arguments that differ from their defaults."""
     if isinstance(task, AbstractTask):
         written = {"name", *written_arguments(task)}
         return {key: value for key, value in task_json(task).items() if key in written}
@@ -187,7 +190,7 @@ def _table(task: str | Mapping[str, Any] | AbstractTask) -> dict[str, Any]:
 
 
 def _given(hyperparameters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Those that are not tuned, by name: an object of all of them would not say which those are."""
+    """The hyperparameters that are not tuned, by name: a `Hyperparameters` would not say which ones are meant."""
     if hyperparameters is not None and not isinstance(hyperparameters, Mapping):
         raise TuningError(
             "hyperparameters are a table of those that are not tuned, such as {'learning_rate': 0.01}, "
@@ -200,7 +203,7 @@ _SAVED_BY = {CyclicGraph: "save_graph(graph, 'mine.json')", Architecture: "save_
 
 
 def _different(architectures: Sequence[str]) -> list[str]:
-    """Two names or more, all different."""
+    """The names, checked to be two or more and all different."""
     names = [architectures] if isinstance(architectures, str | CyclicGraph | Architecture) else list(architectures)
     for each in names:
         if not isinstance(each, str):  # a study is a specification, which names what it compares
@@ -215,7 +218,7 @@ def _different(architectures: Sequence[str]) -> list[str]:
 
 
 def _without_given(contest: dict[str, Any]) -> dict[str, Any]:
-    """Take hyperparameters that are given out of what is tuned."""
+    """Take hyperparameters that are given out of the search space."""
     bare = {key: value for key, value in contest.items() if key != "hyperparameters"}
     spaces = [row.arm.space for row in expand(StudySpec.from_json({"name": "spaces", **bare, "trials": 1}))]
     given = [name for name in contest["hyperparameters"] if any(name in space.names for space in spaces)]
@@ -223,7 +226,7 @@ def _without_given(contest: dict[str, Any]) -> dict[str, Any]:
         return contest
     base = contest.get("space", "collins")
     if not isinstance(base, str) or base not in SPACES:
-        raise TuningError(f"hyperparameter {given[0]} is given, and tuned: take it out of the space")
+        raise TuningError(f"hyperparameter {given[0]} is both given and tuned: take it out of the space")
     return contest | {"space": {"base": base, "without": given}}
 
 
@@ -241,7 +244,7 @@ def _population(arms: Sequence[Arm], device: torch.device | str) -> int:
 
 
 def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[Arm]:
-    """Refuse before hours of training what could not be done in them, or written after them; the arms."""
+    """Refuse, before hours of training, what would fail during or after them; returns the arms."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 2:
         raise TuningError(f"seeds must be a whole number of at least 2, since one run tells nothing, got {seeds!r}")
     arms = [row.arm for row in expand(spec)]

@@ -2,11 +2,11 @@
 
 
 class RnnlabError(ValueError):
-    """Base of every error that a user can cause and mend."""
+    """Base of every error that a user can cause and fix."""
 
 
 class GraphError(RnnlabError):
-    """The graph breaks a condition of definition 2.1, or a question was asked that has no answer for it."""
+    """The graph breaks a condition of definition 2.1, or has no answer to the question that was asked."""
 
 
 class ArchitectureError(RnnlabError):
@@ -14,7 +14,7 @@ class ArchitectureError(RnnlabError):
 
 
 class ModelError(RnnlabError):
-    """What was handed to a model does not fit it: shapes, types, a state or a file of another one."""
+    """What was passed to a model does not fit it: shapes, types, a state or a file of another model."""
 
 
 class BenchError(RnnlabError):
@@ -26,7 +26,7 @@ class TaskError(RnnlabError):
 
 
 class CheckpointError(RnnlabError):
-    """A checkpoint cannot be written or read, or is of another run."""
+    """A checkpoint cannot be written or read, or belongs to another run."""
 
 
 class TrainingError(RnnlabError):
@@ -34,4 +34,4 @@ class TrainingError(RnnlabError):
 
 
 class TuningError(RnnlabError):
-    """Tuning or a study cannot be done as asked: a wrong space, specification or budget, or a store out of reach."""
+    """Tuning or a study cannot be done as asked: a wrong space, specification or budget, or an unusable store."""

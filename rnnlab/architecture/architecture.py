@@ -32,10 +32,10 @@ class ParameterSpec(NamedTuple):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Architecture:
-    """A graph with cells: everything about a network but its numbers. Never changes; equal if it computes the same way.
+    """A graph with cells: a whole network except its numbers. Never changes; equal if it computes in the same way.
 
-    What the specifications leave open (carry edges, ports, depth inputs) is filled in on construction, and nodes and
-    edges are put into the graph's canonical order.
+    Whatever the specifications leave open (carry edges, ports, depth inputs) is filled in on construction, and nodes
+    and edges are put into the graph's canonical order.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -59,7 +59,7 @@ class Architecture:
 
     @cached_property
     def graph(self) -> CyclicGraph:
-        """The connections alone, which the measures and the schedule are computed from."""
+        """The connections alone, from which the measures and the schedule are computed."""
         return CyclicGraph([node.node for node in self.nodes], [edge.edge for edge in self.edges], self.period)
 
     @cached_property
@@ -71,12 +71,12 @@ class Architecture:
         """The cell of a hidden node."""
         name = self.by_key[key].cell
         if name is None:
-            raise ArchitectureError(f"{self.label(key)} is no hidden node and has no cell")
+            raise ArchitectureError(f"{self.label(key)} is not a hidden node, so it has no cell")
         return named_cell(name)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """What the names of its cells stand for now: equal architectures differ where a cell took another's place."""
+        """The cells that the nodes' cell names refer to at present; `register_cell` may have replaced some since."""
         return tuple(named_cell(name) for name in self._cell_names)
 
     @cached_property
@@ -110,13 +110,13 @@ class Architecture:
         return next((edge for edge in self.incoming(key) if edge.role == "depth"), None)
 
     def gates(self, key: NodeKey) -> tuple[str, ...]:
-        """The gates of a node, in the order of its bias; an output has one, without a name."""
+        """The gates of a node, in the order of its bias; an output has a single gate, without a name."""
         if self.by_key[key].kind == "output":
             return ("",)
         return self.cell(key).gate_names(len(self.carries(key)))
 
     def edge_gates(self, edge: EdgeSpec) -> tuple[str, ...]:
-        """The gates of its target that a dense edge feeds, in the order of the columns of its matrix."""
+        """The gates of the target that a dense edge feeds, in the order of its matrix's columns."""
         if self.by_key[edge.target].kind == "output":
             return ("",)
         cell = self.cell(edge.target)
@@ -124,7 +124,7 @@ class Architecture:
         return tuple(gate for gate in self.gates(edge.target) if gate not in skipped)
 
     def has_matrix(self, edge: EdgeSpec) -> bool:
-        """Whether an edge multiplies: a dense one does, unless it feeds no gate and brings nothing but state."""
+        """Whether an edge multiplies by a matrix: a dense edge does, unless it feeds no gate and only carries state."""
         return edge.transform == "dense" and bool(self.edge_gates(edge))
 
     def has_projection(self, edge: EdgeSpec) -> bool:
@@ -138,12 +138,12 @@ class Architecture:
         return show_key(key, self.period)
 
     def edge_label(self, edge: EdgeSpec) -> str:
-        """How an edge is written, and what its matrix is called where it has no name of its own."""
+        """How an edge is written, which is also the name of its matrix if it has no name of its own."""
         port = "" if edge.port == self._default_port(edge) else f" {edge.port}"
         return f"{self.label(edge.source)}->{self.label(edge.target)}[{edge.delay}]{port}"
 
     def initial_components(self, key: NodeKey) -> tuple[str, ...]:
-        """The components of a node's state that something reads from before the first step."""
+        """The components of a node's state that are read from before the first step."""
         node = self.by_key[key]
         if node.kind != "hidden":
             return ("",) if any(edge.delay > 0 for edge in self._outgoing[key]) else ()
@@ -158,7 +158,7 @@ class Architecture:
 
     @cached_property
     def parameters(self) -> tuple[ParameterSpec, ...]:
-        """Every trainable array, tied ones once."""
+        """Every trainable array; tied arrays appear once."""
         found: dict[str, ParameterSpec] = {}
         for edge in self.edges:
             for spec in self._edge_parameters(edge):
@@ -169,7 +169,7 @@ class Architecture:
         return tuple(found.values())
 
     def num_parameters(self, count: Iterable[str] = CATEGORIES) -> int:
-        """How many trainable numbers there are, of the categories in `count`."""
+        """How many trainable parameters there are in the categories in `count`."""
         counted = set(count)
         if unknown := counted - set(CATEGORIES):
             raise ArchitectureError(f"count knows {', '.join(CATEGORIES)}; got {', '.join(sorted(unknown))}")
@@ -269,7 +269,9 @@ class Architecture:
                 self._check_carries(node)
                 depths = [edge for edge in self.incoming(node.key) if edge.role == "depth"]
                 if len(depths) > 1:
-                    raise ArchitectureError(f"node {self.label(node.key)} has {len(depths)} depth inputs, wants one")
+                    raise ArchitectureError(
+                        f"node {self.label(node.key)} has {len(depths)} depth inputs, it must have one"
+                    )
                 if depths and not self.has_matrix(depths[0]):
                     raise ArchitectureError(
                         f"edge {depths[0]} is a depth input, so it must feed a gate of {node.cell!r}"

@@ -59,22 +59,22 @@ def architecture(
     encoding: Encoding = "values",
     initial: Initial = "learned",
 ) -> Architecture:
-    """A network of the catalogue, or a graph of one's own, with cells and widths.
+    """A network of the catalogue, or one made from your own graph, with cells and widths.
 
     Args:
-        name: `graph`, `graph:cell` or `cell`, as `rnnlab list` shows them; a bare cell stands for one layer of it,
+        name: `graph`, `graph:cell` or `cell`, as `rnnlab list` shows them; a cell alone means one layer of it,
             `sh:cell`. Or a `CyclicGraph`.
-        cell: the cell of a name that gives none; tanh by default.
-        input_size: the width of every input; with tokens, the size of the vocabulary.
+        cell: the cell, if `name` gives none; tanh by default.
+        input_size: the width of every input; for tokens, the size of the vocabulary.
         output_size: the width of every output.
-        units: the width of every hidden node, or of each by name.
-        parameters: in place of `units`, how many trainable numbers there may be; all layers then get one width.
+        units: the width of every hidden node, or a width for each name.
+        parameters: instead of `units`, the number of trainable parameters to fit; all layers then get the same width.
         fit, count: with `parameters`, how to fit and what counts, as in `fit_units`.
         encoding: whether inputs are vectors (`values`) or integers (`tokens`).
         initial: whether the state before the first step is `learned` (C11) or `zero`.
 
     Raises:
-        ArchitectureError: no such cell, or one that this graph cannot hold; a size that cannot be had.
+        ArchitectureError: there is no such cell, the graph cannot hold it, or the size cannot be reached.
 
     >>> architecture("td", "lstm", input_size=27, output_size=27, units=260)
     <Architecture: <CyclicGraph: 4 nodes, 6 edges, period 1>, lstm, 1119847 parameters>

@@ -1,7 +1,7 @@
 """The cells (C12-C20, Z14): what a node does with the sum of its incoming products and with its old state.
 
 A cell is one declaration: its gates, its state, and an elementwise `update` from gates and old state to new state.
-Every way to run a network, forward and backward, is derived from it. To declare one's own:
+Every way to run a network, forward and backward, is derived from it. To declare your own:
 
     def update(gates, carried):
         keep = sigmoid(gates.g)
@@ -40,23 +40,23 @@ class Cell:
         name: how it is called in files and on the command line.
         gates: each gets a preactivation of the node's width: the sum of the products of all incoming dense edges, plus
             bias.
-        update: called as `update(gates, carried)` with `gates.NAME` the preactivations and `carried.NAME` the
-            components of the state that the carry edge brings; returns the new state by component. A cell with
-            `has_depth_input` is called with a third argument, the depth input.
+        update: a function `update(gates, carried)`. `gates.NAME` are the preactivations, and `carried.NAME` the
+            components of the state that the carry edge brings; it returns the new state by component. If
+            `has_depth_input` is set, the depth input is passed as a third argument.
         state: the components of the state.
         ports: the components that edges may read, the first on delayed edges, the last on edges of delay 0.
-        carries: the old components that `update` uses; empty for a cell without memory of its own.
-        gate_bias: the gates whose bias starts at the extra scalar b^fg (C20).
-        depth_gates: those of them that are gates through depth, with a scalar of their own, b^{fg,y} (C20).
-        reset: for cells with a second product: what the carry edge multiplies with its matrix in place of the old h, as
-            `reset(gates, carried)`, for the gates named in `reset_gates`.
-        reset_gates: the gates of that second product.
-        carry_gates: gates that see nothing but the carry edge, which in turn skips the gates of `other_gates`.
-        other_gates: gates that see every edge but the carry edge.
-        edge_gates: gates of which there is one for each carry edge; `gates.NAME` is then a tuple, and so is `carried`.
+        carries: the components of the old state that `update` uses; empty for a cell without memory of its own.
+        gate_bias: the gates to whose bias the extra scalar b^fg is added at the start (C20).
+        depth_gates: which of `gate_bias` are gates through depth, with a scalar of their own, b^{fg,y} (C20).
+        reset: for cells with a second product: a function `reset(gates, carried)` that returns what the carry edge
+            multiplies by its matrix, instead of the old h, for the gates in `reset_gates`.
+        reset_gates: the gates fed by that second product.
+        carry_gates: gates that see only the carry edge, which in turn skips the gates in `other_gates`.
+        other_gates: gates that see every edge except the carry edge.
+        edge_gates: gates that exist once for each carry edge; `gates.NAME` is then a tuple, and so is `carried`.
         has_depth_input: whether the cell uses its depth input unchanged (+RNN).
-        nonlinearity: the node's own nonlinearity where nothing else is said.
-        summary: what it is, for `rnnlab list`.
+        nonlinearity: the nonlinearity of a node that specifies none itself.
+        summary: a short description, for `rnnlab list`.
     """
 
     name: str
@@ -123,7 +123,9 @@ class Cell:
         repeated = {name for name in names if names.count(name) > 1}
         numbered = {n for n in names for gate in self.edge_gates if n.startswith(gate) and n[len(gate) :].isdigit()}
         if clashing := sorted(repeated | numbered):
-            raise ArchitectureError(f"cell {self.name!r}: each gate has a name of its own, {clashing} would come twice")
+            raise ArchitectureError(
+                f"cell {self.name!r}: names of gates must differ, but {clashing} would be given twice"
+            )
 
     def _check_reset(self, reset: Expression | None) -> None:
         """The gates of the second product wait for what `reset` computes, so it cannot wait for them."""
@@ -310,7 +312,7 @@ CELLS: dict[str, Cell] = {
 
 
 def register_cell(cell: Cell) -> Cell:
-    """Make a cell known by its name, to files, the command line and `architecture`."""
+    """Register a cell under its name, for use in files, on the command line and in `architecture`."""
     if CELLS.get(cell.name, cell) is not cell:
         raise ArchitectureError(f"a cell named {cell.name!r} exists already")
     CELLS[cell.name] = cell

@@ -21,7 +21,7 @@ BINARY = ("add", "subtract", "multiply")
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """A node of the record: an operation on other expressions, a named input, or a number.
+    """One recorded operation of a formula: an operation on other expressions, a named input, or a number.
 
     `step` is 1 where its argument is positive, else 0: the derivative of relu. `nonlinearity` is the node's own, tanh
     or relu, and may differ between members of a population; `slope` is its derivative, given its value.

@@ -19,14 +19,14 @@ def find_architecture(written: str, cell: str | None = None, **options: Unpack[B
     """The architecture that a user means by NAME, NAME:CELL, FILE or FILE:CELL.
 
     Args:
-        written: a name of the catalogue, or a JSON file (what ends in .json or holds a slash) of an architecture or of
-            a graph.
-        cell: the cell where `written` gives none.
-        options: sizes and the rest, as in `architecture`. A file that gives cells and widths itself takes none of them;
-            its input and output sizes must be those given.
+        written: a name of the catalogue, or a JSON file (any name that ends in .json or contains a slash) that
+            describes an architecture or a graph.
+        cell: the cell, if `written` gives none.
+        options: sizes and the rest, as in `architecture`. A file that gives cells and widths itself accepts none of
+            them except its own input and output sizes.
 
     Raises:
-        RnnlabError: no such name, a file that cannot be read, or sizes that do not fit.
+        RnnlabError: there is no such name, the file cannot be read, or sizes do not fit.
     """
     file, own = _split_file(written)
     if file is None:
@@ -56,7 +56,7 @@ def sized_architecture(written: str, units: int | None = None) -> Architecture:
 
 
 def find_connections(written: str) -> CyclicGraph:
-    """The graph of the architecture that a user means by NAME, NAME:CELL, FILE or FILE:CELL; its sizes play no part.
+    """The graph of the architecture that a user means by NAME, NAME:CELL, FILE or FILE:CELL, whatever its sizes.
 
     >>> find_connections("td:lstm") == find_connections("td")
     True
@@ -86,7 +86,7 @@ def load_architecture(path: str | Path) -> Architecture:
 
 
 def save_architecture(architecture: Architecture, path: str | Path) -> None:
-    """Write the architecture to a JSON file, one node and one edge a line."""
+    """Write the architecture to a JSON file, with one node or edge per line."""
     write_json(architecture_to_json(checked_architecture(architecture, "save_architecture")), path)
 
 

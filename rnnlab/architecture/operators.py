@@ -20,7 +20,7 @@ from rnnlab.graph.elements import Edge, Node
 @final
 @dataclass(frozen=True)
 class Signal:
-    """A vector that changes with time, by name; `h[-1]` is what it was one step ago."""
+    """A named vector that changes with time; `h[-1]` is its value one step ago."""
 
     name: str
     delay: int = 0
@@ -35,7 +35,7 @@ class Signal:
 @final
 @dataclass(frozen=True)
 class Layer:
-    """A value that an operator makes of others; `plus` and `predict` build it."""
+    """The result of an operator on other values; `plus` and `predict` make it."""
 
     operator: str
     operands: tuple["Signal | Layer", ...]
@@ -48,7 +48,7 @@ Operand = Signal | Layer
 def plus(*operands: Operand, name: str | None = None) -> Layer:
     """x ⊕ h ⊕ …: a hidden layer, which reads each operand through a matrix of its own.
 
-    An operand may itself be `plus(...)`: a layer in between, called `name` where given.
+    An operand may itself be `plus(...)`: a layer in between, which is called `name` if given.
     """
     return Layer("plus", _checked(operands, "plus"), name)
 
@@ -59,10 +59,10 @@ def predict(*operands: Operand) -> Layer:
 
 
 def compose(equations: Mapping[str, Layer], cell: str | None = None, **options: Unpack[BuildOptions]) -> Architecture:
-    """The architecture that computes `equations`, each a name and what it is.
+    """The architecture that computes `equations`, each a name and its definition.
 
-    Names that no equation defines are the inputs. A layer inside another one that has no name gets that of the equation
-    with a number: `h.1`. Cell and options are those of `architecture`.
+    Names that no equation defines are the inputs. An unnamed layer inside another one is named after the equation, with
+    a number: `h.1`. Cell and options are those of `architecture`.
 
     >>> x, h = Signal("x"), Signal("h")
     >>> shallow = {"h": plus(x, h[-1]), "y": predict(h)}

@@ -18,13 +18,13 @@ def fit_units(
 
     Args:
         build: makes the architecture whose hidden layers all have the given width.
-        parameters: how many trainable numbers there may be.
+        parameters: the number of trainable parameters to fit.
         fit: `under` takes the largest width that does not exceed `parameters` (C8); `nearest` the one that comes
             closest to it (Z53), the smaller of two that come equally close.
         count: which categories of parameters count.
 
     Raises:
-        ArchitectureError: one unit is too many already, or what is counted does not grow with the width.
+        ArchitectureError: even one unit is too many, or what is counted does not grow with the width.
 
     >>> from rnnlab.architecture.catalogue import architecture
     >>> fitted = fit_units(lambda n: architecture("sh", input_size=27, output_size=27, units=n), 150_000)

@@ -1,4 +1,4 @@
-"""What a user says of a node and of an edge: cell and width, transform and ties."""
+"""What a user specifies for a node and for an edge: cell and width, transform and ties."""
 
 import operator
 from dataclasses import dataclass
@@ -14,15 +14,16 @@ Initial = Literal["learned", "zero"]
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
-    """A node of the graph with what it computes.
+    """A node of the graph, and what it computes.
 
     Args:
         name, kind, phase: the node of the graph.
-        units: its width; of an input with tokens, the size of the vocabulary.
+        units: its width; for an input of tokens, the size of the vocabulary.
         cell: what a hidden node does with its inputs, by name.
-        nonlinearity: tanh or relu in place of the cell's own choice.
-        encoding: whether an input takes vectors or integers below its width, whose dense edges then gather rows.
-        bias: a name shared by nodes whose biases are one.
+        nonlinearity: tanh or relu, to replace the cell's own choice.
+        encoding: whether an input takes vectors, or integers below its width for which dense edges select rows of their
+            matrices.
+        bias: a name; nodes with the same name share one bias.
         initial: whether the state before the first step is learned or zero.
     """
 
@@ -49,7 +50,7 @@ class NodeSpec:
         _name(label, "cell", self.cell)
         _name(label, "bias", self.bias)
         if self.encoding == "tokens" and self.kind != "input":
-            raise ArchitectureError(f"{label} is no input, so it takes no tokens")
+            raise ArchitectureError(f"{label} is not an input, so it takes no tokens")
 
     @property
     def key(self) -> NodeKey:
@@ -64,16 +65,16 @@ class NodeSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeSpec:
-    """An edge of the graph with what it does to the value it carries.
+    """An edge of the graph, and what it does to the value it carries.
 
     Args:
         source, target, delay: the edge of the graph.
         transform: `dense` multiplies by a matrix; `identity` adds the value to the target's state, after the
             nonlinearity.
-        weights: a name shared by edges whose matrices are one.
-        carry: whether the edge also brings the source's state itself, which a gated cell needs. Left out, the dense
+        weights: a name; edges with the same name share one matrix.
+        carry: whether the edge also brings the source's state itself, which a gated cell needs. By default, the dense
             edge of smallest positive delay from a node of the same name does.
-        port: which component of the source's state is read; by default the cell's own for the delay.
+        port: which component of the source's state is read; the default depends on the cell and the delay.
         role: `depth` for the edge whose value a +RNN node uses unchanged; by default its only edge of delay 0.
     """
 

@@ -126,11 +126,13 @@ def report_command(
         typer.Option("--output", "-o", help="Where to write it: a folder, or a .html, .md or .json file."),
     ] = Path(),
     store: StorePlace = "rnnlab.db",
-    brief: Annotated[bool, typer.Option("--brief", help="Leave out the drawings of the single comparisons.")] = False,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Leave out the figures of the individual comparisons.")
+    ] = False,
 ) -> None:
     """Write the report of a study: verdict, figures and tables.
 
-    The protocol, and the command that repeats the study, are in it too.
+    It also contains the protocol, and the command that repeats the study.
     """
     from rnnlab.report.report import write_report
 

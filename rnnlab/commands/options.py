@@ -79,5 +79,5 @@ def count(text: str | None) -> int | None:
 
 
 def task_words(words: list[str]) -> list[str]:
-    """Arguments of a task, of which one that has the name of an option is written --task-NAME."""
+    """Arguments of a task; one with the name of an option is written --task-NAME."""
     return [f"--{word[7:]}" if word.startswith("--task-") else word for word in words]

@@ -100,7 +100,7 @@ def resume_command(
 ) -> None:
     """Resume a study from the store or from a record file.
 
-    Either holds its specification.
+    Both contain the specification, so its file is not needed.
     """
     from rnnlab.studies.run import resume_study
 

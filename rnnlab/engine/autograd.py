@@ -92,7 +92,7 @@ class _CpuFunction(torch.autograd.Function):
 
 
 def _check(pool: Pool, parameters: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> None:
-    """Refuse what the machine code would read beyond its end."""
+    """Refuse arrays of wrong shape or type, beyond whose end the machine code would read."""
     members = len(next(iter(inputs.values())))
     dtype = next(iter(parameters.values())).dtype
     for name, shape in pool.program.shapes.items():

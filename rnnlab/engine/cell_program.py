@@ -1,6 +1,6 @@
-"""What a cell computes at a step, forward and backward, as formulas over what lies in memory.
+"""What a cell computes at a step, forward and backward, as formulas over named places in memory.
 
-Every fast path writes its kernels from these. Names of what is read and written:
+Every fast path generates its kernels from these formulas. They read and write:
 
     gate NAME       before the step the sum of its products; after it what the backward pass needs of it
     bias NAME       the bias of a gate
@@ -10,7 +10,7 @@ Every fast path writes its kernels from these. Names of what is read and written
     reset           what the second product multiplies, in cells that have one
     state PART      the new state
 
-and with `d ` in front of them their gradients.
+and, with `d ` in front of these names, their gradients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ _ACTIVATIONS = ("sigmoid", "tanh", "relu", "nonlinearity")
 class CellProgram(NamedTuple):
     """Everything elementwise about a node.
 
-    Gates are kept *activated*: where all a cell does with a gate's preactivation is one nonlinearity, only its value is
-    kept, and its slope follows from it.
+    Gates are kept *activated*: if all a cell does with a gate's preactivation is one nonlinearity, only the result is
+    kept, from which its slope follows.
     """
 
     gates: tuple[str, ...]
@@ -40,9 +40,9 @@ class CellProgram(NamedTuple):
 
 
 def compile_cell(cell: Cell, num_carries: int, num_identities: int, kept: Sequence[str] = ()) -> CellProgram:
-    """The formulas of a node of that cell with so many carry and identity edges.
+    """The formulas of a node of that cell with `num_carries` carry edges and `num_identities` identity edges.
 
-    The backward pass finds the parts of the new state in `kept` in memory, and does not compute them again.
+    The backward pass reads the parts of the new state in `kept` from memory instead of computing them again.
     """
     gates = cell.gate_names(num_carries)
     formulas = cell.formulas(max(1, num_carries))
@@ -82,7 +82,7 @@ def linear_program(num_identities: int, *, has_products: bool) -> CellProgram:
 
 
 def _fresh(gates: Sequence[str], operations: Mapping[str, str]) -> dict[str, Expression]:
-    """What is kept of gates, from the sum of their products and the bias."""
+    """What is kept of each gate, computed from the sum of its products and the bias."""
     sums = {gate: named(f"gate {gate}") + named(f"bias {gate}") for gate in gates}
     return {
         f"gate {gate}": Expression(operations[gate], (value,)) if gate in operations else value
@@ -91,7 +91,7 @@ def _fresh(gates: Sequence[str], operations: Mapping[str, str]) -> dict[str, Exp
 
 
 def _replaced(outputs: Outputs, values: Mapping[str, Expression]) -> dict[str, Expression]:
-    """Outputs with some of the inputs replaced by what is computed on the way."""
+    """Outputs in which some of the inputs are replaced by intermediate results."""
     return rewritten(outputs, lambda each: values.get(each.name) if each.operation == "input" else None)
 
 
@@ -103,7 +103,7 @@ def _with_identities(outputs: Outputs, port: str, count: int) -> dict[str, Expre
 
 
 def _gate_operations(formulas: Formulas, gates: tuple[str, ...]) -> dict[str, str]:
-    """For each gate that only ever goes into one nonlinearity, which."""
+    """For each gate that is used in one nonlinearity only, that nonlinearity."""
     outputs = [*formulas.new_state.values(), *([formulas.reset] if formulas.reset is not None else [])]
     users: dict[str, set[str]] = {gate: set() for gate in gates}
     for expression in in_order(outputs):
@@ -117,7 +117,7 @@ def _gate_operations(formulas: Formulas, gates: tuple[str, ...]) -> dict[str, st
 
 
 def _activated_gate(expression: Expression, operations: Mapping[str, str]) -> Expression | None:
-    """The gate itself where an expression is the nonlinearity of a gate that is kept activated."""
+    """The gate itself, if an expression is the nonlinearity of a gate that is kept activated."""
     if expression.operation not in _ACTIVATIONS or expression.arguments[0].operation != "input":
         return None
     (argument,) = expression.arguments

@@ -14,8 +14,8 @@ _CELLS: dict[type[nn.RNNBase], str] = {nn.LSTM: "lstm", nn.GRU: "gru-cudnn"}
 def from_torch(module: nn.RNN | nn.GRU | nn.LSTM) -> Model:
     """A model with the weights of a torch module: stacked, in one direction or both, with zero initial state.
 
-    Its output is the module's: the states of the top layer, both directions side by side. What is frozen there is
-    frozen here; an array made of several of the module's trains if one of them does.
+    Its output is that of the module: the states of the top layer, both directions side by side. Parameters that are
+    frozen in the module are frozen in the model; an array combined from several parameters trains if any of them does.
 
     >>> lstm = nn.LSTM(3, 5, num_layers=2, batch_first=True)
     >>> x = torch.randn(2, 7, 3)

@@ -17,14 +17,14 @@ GROUPS: tuple[str, ...] = (
 
 @dataclass(frozen=True, repr=False)
 class Costs:
-    """A plan with its figures for P members, B sequences and T steps; prints as text.
+    """A plan with its costs for P members, B sequences and T steps; prints as text.
 
     Args:
         plan: what runs.
         population, batch, steps: P, B and T.
         num_slots: how many sequential slots T steps take.
         parameters: how many trainable numbers a member has, by group.
-        memory: bytes that a training step keeps.
+        memory: the bytes that a training step needs.
     """
 
     plan: Plan
@@ -69,17 +69,17 @@ class Costs:
 
 
 def costs(whole: Plan, *, batch: int = 32, steps: int = 100, population: int = 1, num_bytes: int = 4) -> Costs:
-    """What a plan costs.
+    """The costs of a plan for given sizes.
 
     Args:
         whole: the plan.
         batch: B, how many sequences run together.
         steps: T, how long they are.
         population: P, how many members.
-        num_bytes: of a number, 4 for float32.
+        num_bytes: the size of a number, 4 for float32.
 
     Raises:
-        ModelError: a count that is no positive integer.
+        ModelError: a count is not a positive integer.
 
     >>> from rnnlab.architecture.catalogue import architecture
     >>> found = costs(plan(architecture("st:gru", input_size=27, output_size=27, units=64)), steps=1000)

@@ -1,8 +1,8 @@
-"""The arrays in which one batch of sequences runs on the CPU; used again by the next batch of the same shape.
+"""The arrays in which one batch of sequences runs on the CPU; the next batch of the same shape uses them again.
 
-Values of all time steps lie in one array for each part of each node's state, [P, K + T + L, B, N]: K rows of what came
-before, T of the sequence, L of zeros for those who look ahead. A read with delay d is then the same array moved by d
-rows.
+Values of all time steps are in one array for each part of each node's state, [P, K + T + L, B, N]: K rows of what came
+before, T of the sequence, and L rows of zeros for nodes that look ahead. A read with delay d is then the same array
+shifted by d rows.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Shape(NamedTuple):
-    """What arrays are made for."""
+    """The sizes that arrays are made for."""
 
     members: int
     steps: int
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
 
 class CpuArrays:
-    """Everything that the forward pass reads and computes; the passes themselves, once written, stay with it."""
+    """Everything that the forward pass reads and computes; passes written for these arrays are kept with them."""
 
     def __init__(self, program: CpuProgram, shape: Shape) -> None:
         self.program, self.plan, self.architecture = program, program.plan, program.architecture
@@ -67,7 +67,7 @@ class CpuArrays:
     def load(
         self, parameters: Mapping[str, Array], inputs: Mapping[str, Array], state: Mapping[Part, Array] | None
     ) -> None:
-        """Take what a run starts from: inputs [P, T, B, N] (tokens [P, T, B]), the values of a state [P, K, B, N]."""
+        """Load what a run starts from, inputs [P, T, B, N] (tokens [P, T, B]) and a state [P, K, B, N]."""
         self.parameters, self.has_state = parameters, state is not None
         self.starts = {name: address(value) for name, value in parameters.items()}
         for part, values in self.values.items():
@@ -143,14 +143,14 @@ class CpuArrays:
         return {name: self.rows(self.values, (name, ""), 0, self.T) for name in names}
 
     def final_state(self, *, keep_all: bool = False) -> dict[Part, Array]:
-        """The last values of all that is read from the past, [P, K, B, N]; or all values and the K before them."""
+        """The last values of parts that are read from the past, [P, K, B, N]; or all values and the K before them."""
         kept = {part: depth for part, depth in self.plan.histories.items() if depth}
         end = 0 if keep_all else self.T
         return {part: self.rows(self.values, part, end - depth, self.T) for part, depth in kept.items()}
 
     @property
     def num_bytes(self) -> int:
-        """How much is held, passes included."""
+        """How many bytes are held, passes included."""
         held = [*self.values.values(), *self.gates.values(), *self.resets.values(), *self.projected.values()]
         passes = [self.forward_pass] if self.forward_pass is not None else []
         for each in self.backward_passes.values():

@@ -18,13 +18,13 @@ from rnnlab.graph.elements import NodeKey
 def backward(
     arrays: CpuArrays, doutputs: Mapping[str, Array], dfinal: Mapping[Part, Array], wanted: frozenset[str]
 ) -> tuple[dict[str, Array], "Backward"]:
-    """Gradients of the parameters by name, and where those of inputs and state are found.
+    """Gradients of the parameters by name, and the object that holds those of inputs and state.
 
     Args:
         arrays: as the forward pass left them.
         doutputs: gradients of the outputs by name, [P, T, B, N].
         dfinal: gradients of the final state, where there are any, [P, K, B, N].
-        wanted: the inputs whose gradients are asked for.
+        wanted: the inputs whose gradients are needed.
     """
     if wanted not in arrays.backward_passes:
         arrays.backward_passes[wanted] = Backward(arrays, wanted)
@@ -46,11 +46,11 @@ class Backward:
         read = {edge.source[0] for edge in arrays.architecture.edges}
         for part, values in arrays.values.items():
             if part[0] not in inputs | arrays.program.tokens:
-                # of an output that only the caller reads, nobody needs the values any longer
+                # values of an output that no edge reads are no longer needed: gradients take their place
                 self.dvalues[part] = arrays.new(values.shape) if part[0] in read or part[1] else values
         for key, code in arrays.program.codes.items():
             self.dgates[key] = arrays.new_state(self.dvalues, code) if code.gate_is_state else arrays.gates[key]
-        # gradients that nobody asked for go here, all into one row
+        # gradients that are not needed are written here, all into one row
         self.nowhere = np.zeros((arrays.P, max(arrays.program.state.values())), arrays.dtype)
         self.operations = Pass(arrays)
         self._write(self.operations)
@@ -76,7 +76,7 @@ class Backward:
         return gradients
 
     def input_gradients(self) -> dict[str, Array]:
-        """Of the inputs that were asked for, by name, [P, T, B, N]."""
+        """Gradients of the inputs in `wanted` by name, [P, T, B, N]."""
         names = [node.name for node in self.arrays.architecture.nodes if node.kind == "input"]
         found = [name for name in dict.fromkeys(names) if (name, "") in self.dvalues]
         return {name: self.arrays.rows(self.dvalues, (name, ""), 0, self.arrays.T) for name in found}
@@ -108,7 +108,7 @@ class Backward:
             rows[:, time - start] = 0
 
     def _dsource(self, product: Product) -> Array | None:
-        """Where the gradient of what a dense edge multiplies is gathered; None where nobody asks for it."""
+        """Where the gradient of a dense edge's input is accumulated; None if it is not needed."""
         if product.has_projection:
             return self.dprojected[product.edge]
         return self._gradient_of(product.part, product.edge.delay, product.edge.target)
@@ -136,7 +136,7 @@ class Backward:
         operations.compute(kernels.backward, find, code.units)
 
     def _one_time(self, width: int) -> Array:
-        """Room for one time step, which all of them use in turn, as if [P, times, B, N]."""
+        """An array for one time step that all steps use in turn, as if it were [P, times, B, N]."""
         array = self.arrays.new((self.arrays.P, 1, self.arrays.B, width))
         return np.broadcast_to(array, (self.arrays.P, self.arrays.T, *array.shape[2:]))
 
@@ -195,6 +195,6 @@ class Backward:
         for part in self.arrays.plan.histories if not self.arrays.has_state else ():
             for rows, name in self.arrays.initial(part):
                 if name is not None:
-                    with np.errstate(over="ignore", invalid="ignore"):  # gradients that diverge are for others to see
+                    with np.errstate(over="ignore", invalid="ignore"):  # training detects gradients that diverge
                         change = self.dvalues[part][:, rows].sum(axis=(1, 2))
                     gradients[name] = gradients[name] + change if name in gradients else change

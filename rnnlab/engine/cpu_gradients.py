@@ -1,4 +1,4 @@
-"""Gradients of matrices and biases on the CPU: sums over all times of what was multiplied with what came back."""
+"""Gradients of matrices and biases on the CPU: sums over all times of inputs times gradients."""
 
 import weakref
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ class ParameterGradients:
             self._sums.append((bias, change))
 
     def _add_matrix(self, source: Array, change: Array, result: int, columns: slice, bias: int | None) -> bool:
-        """A gradient from all that a matrix multiplied; whether that of the bias, the sum, comes with it."""
+        """Append the jobs for a matrix's gradient; returns whether they give the gradient of its bias too."""
         if change.shape[1] == 0:
             self._unused.append(result)
             return False

@@ -1,6 +1,6 @@
 """A pass over all moments, forward or backward, ready for the compiled loop: operations of each node, and their order.
 
-It is written once for its arrays. From run to run only the parameters may lie elsewhere.
+It is written once for its arrays. From run to run only the addresses of the parameters may change.
 """
 
 import weakref
@@ -22,14 +22,14 @@ FEW_ROWS = 16  # a batch smaller than this has its products from other component
 
 
 class Operand(NamedTuple):
-    """Where something lies: [P, times, B, N], from a column on; or [P, N], the same for all times and rows."""
+    """Where an operand is: [P, times, B, N], from a column on; or [P, N], the same for all times and rows."""
 
     array: Array
     column: int = 0
     parameter: str | None = None  # whose memory it is, if a parameter's
 
     def record(self) -> tuple[int, ...]:
-        """Address, and bytes from member to member, time to time and row to row."""
+        """The address, and the bytes from member to member, time to time and row to row."""
         strides = self.array.strides[:-1]
         start = address(self.array) + self.column * self.array.itemsize
         return (start, *strides) if len(strides) == RECORD - 1 else (start, strides[0], 0, 0)
@@ -50,7 +50,7 @@ Factors = tuple[Operand, str, Array]
 
 
 class Pass:
-    """Operations, list after list, and what has to be done before they run."""
+    """Operations, list after list, and what must be done before they run."""
 
     def __init__(self, arrays: CpuArrays) -> None:
         self.arrays: CpuArrays = weakref.proxy(arrays)  # they hold the pass
@@ -66,11 +66,11 @@ class Pass:
         self._kernels: list[Kernel] = []  # formulas of which only addresses are written down
 
     def end_list(self) -> None:
-        """What follows belongs to the next list."""
+        """End the present list of operations and begin the next."""
         self._starts.append(len(self._operations))
 
     def multiply(self, factors: Sequence[Factors], out: Operand, width: int, *, adds: bool) -> None:
-        """out = the sum of all products, or added to it; of none it is 0."""
+        """Append: out = the sum of all products, or added to it; the sum of no products is 0."""
         if len(factors) > MOST_SOURCES:
             self.multiply(factors[:MOST_SOURCES], out, width, adds=adds)
             self.multiply(factors[MOST_SOURCES:], out, width, adds=True)
@@ -92,18 +92,18 @@ class Pass:
         self.scratch_width = max(self.scratch_width, copied)
 
     def gather(self, tokens: Array, name: str, matrix: Array, out: Operand, *, adds: bool) -> None:
-        """out = rows of the matrix, a view of a parameter, or added to it."""
+        """Append: out = rows of the matrix, a view of a parameter, or added to it."""
         by_row = Operand(matrix[:, None], parameter=name)  # from row to row as from one of a batch to the next
         self._add(GATHER, (Operand(tokens[..., None]), by_row, out), matrix.shape[2], adds)
 
     def compute(self, kernel: Kernel | None, operand: Callable[[str], Operand], width: int) -> None:
-        """A compiled formula, where there is one."""
+        """Append a compiled formula, if there is one."""
         if kernel is not None:
             self._kernels.append(kernel)
             self._add(kernel.address, tuple(operand(name) for name in kernel.operands), width, adds=False)
 
     def finish(self, *, backward: bool) -> None:
-        """All lists are there: write them down as the loop reads them."""
+        """Write all lists down in the form in which the compiled loop reads them."""
         self.records = np.array(self._records, np.int64)
         operations = np.array(self._operations, np.int64).reshape(-1, OPERATION)
         operations[:, 1] = address(self.records) + 8 * operations[:, 1]
@@ -119,12 +119,12 @@ class Pass:
         )
 
     def _multiplications(self, moments: Array) -> int:
-        """Of all moments, for a row."""
+        """The number of multiplications in all moments, for one row."""
         lists = [sum(self._sizes[start:stop]) for start, stop in pairwise(self._starts)]
         return int(np.array(lists, np.int64)[moments[:, 0]] @ moments[:, 2]) if len(moments) else 0
 
     def perform(self) -> None:
-        """Do it all, with the parameters that the arrays have now."""
+        """Run the pass, with the parameters that the arrays hold now."""
         starts = self.arrays.starts
         for place, name, offset in self._elsewhere:
             self.records[place] = starts[name] + offset
@@ -135,7 +135,7 @@ class Pass:
 
     @property
     def num_bytes(self) -> int:
-        """What it holds besides the arrays: packed matrices, and moments."""
+        """The bytes held besides the arrays: packed matrices, and moments."""
         packed = sum(place[1] * shape[0] for *_, place, shape in self._packings)
         return packed + self.work.moments.nbytes + self.records.nbytes
 
@@ -156,7 +156,7 @@ class Pass:
 
 
 def runs_ahead(arrays: CpuArrays) -> bool:
-    """Whether products from other components are made for all times at once."""
+    """Whether products from other components are computed for all times at once."""
     return arrays.B < FEW_ROWS and arrays.architecture.period == 1
 
 

@@ -1,4 +1,4 @@
-"""A plan made ready for the CPU: its nodes, and their formulas compiled."""
+"""A plan prepared for the CPU: its nodes, and their compiled formulas."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 class NodeKernels(NamedTuple):
-    """The compiled formulas of a node; None where there is nothing to do."""
+    """The compiled formulas of a node; None for those that do nothing."""
 
     early: Kernel | None
     forward: Kernel
@@ -47,7 +47,7 @@ class CpuProgram:
 
     @cached_property
     def state(self) -> dict[Part, int]:
-        """Every part that is computed or given, and its width."""
+        """Every part of a state that is computed or given, and its width."""
         return state_parts(self.architecture)
 
     @cached_property
@@ -61,7 +61,7 @@ class CpuProgram:
         return token_inputs(self.architecture)
 
     def reads_tokens(self, product: Product) -> bool:
-        """Whether what an edge multiplies are integers, which take rows of its matrix."""
+        """Whether an edge reads integers, which select rows of its matrix."""
         return not product.has_projection and product.part[0] in self.tokens
 
 

@@ -1,4 +1,4 @@
-"""What was compiled, kept on disk for other processes. What cannot be read or written there is compiled again."""
+"""Compiled code, kept on disk for other processes. Whatever cannot be read or written there is compiled again."""
 
 import hashlib
 import os
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Where the text of kernels and what was made of it is kept; Triton keeps its own in a folder of its own."""
+    """The folder for the text of kernels and their compiled form; Triton has a folder of its own."""
     root = os.environ.get("XDG_CACHE_HOME") or Path(os.path.expanduser("~")) / ".cache"
     return Path(root) / "rnnlab" / "kernels"
 
 
 def kept(name: str) -> bytes | None:
-    """What was kept under a name; None where there is nothing, or not the whole of it."""
+    """The content kept under a name; None if there is none, or it is incomplete."""
     try:
         content = (cache_folder() / name).read_bytes()
     except OSError:
@@ -23,12 +23,12 @@ def kept(name: str) -> bytes | None:
 
 
 def keep(name: str, content: bytes) -> None:
-    """Keep it for who asks for that name; where nothing can be written, nothing is kept, and only time is lost."""
+    """Keep content under a name; if nothing can be written, nothing is kept, and only time is lost."""
     write_whole(cache_folder() / name, hashlib.sha256(content).digest() + content)
 
 
 def write_whole(path: Path, content: bytes) -> bool:
-    """Write a file that is there whole or not at all, whoever else is writing; whether that was possible."""
+    """Write a file completely or not at all, whoever else is writing it; returns whether that succeeded."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:  # of threads each has its own

@@ -1,4 +1,4 @@
-"""What an operation of torch's autograd takes and gives, a flat list of tensors, and the names of what is in it."""
+"""Flat lists of tensors, as operations of torch's autograd take and return them, and the names of what is in them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ from rnnlab.errors import ModelError
 
 
 class FlatNames(NamedTuple):
-    """What the tensors are, in order: parameters, inputs, parts of a state."""
+    """The order of the tensors: parameters, inputs, parts of a state."""
 
     parameters: tuple[str, ...]
     inputs: tuple[str, ...]
     parts: tuple[Part, ...]
 
     def split(self, tensors: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any], dict[Part, Any]]:
-        """One thing for each tensor, by name."""
+        """One value for each tensor, by name."""
         first, second = len(self.parameters), len(self.parameters) + len(self.inputs)
         return (
             dict(zip(self.parameters, tensors[:first], strict=True)),
@@ -41,7 +41,7 @@ def flattened(
 def as_results(
     plan: Plan, outputs: Sequence[str], results: Sequence[Tensor], last_step: int
 ) -> tuple[dict[str, Tensor], State]:
-    """What a pass gave in one list: outputs by name, and the state after the last step."""
+    """The results of a pass by name: outputs, and the state after the last step."""
     kept = [part for part, depth in plan.histories.items() if depth]
     return (
         dict(zip(outputs, results, strict=False)),
@@ -52,7 +52,7 @@ def as_results(
 def arrived_gradients(
     outputs: Mapping[str, Any], final: Mapping[Part, Any], gradients: Sequence[Any]
 ) -> tuple[dict[str, Any], dict[Part, Any]]:
-    """The gradients of outputs and of parts of the final state that are there at all, by name."""
+    """The gradients that exist, of outputs and of parts of the final state, by name."""
     first = dict(zip(outputs, gradients, strict=False))
     second = dict(zip(final, gradients[len(outputs) :], strict=True))
     return (
@@ -62,7 +62,7 @@ def arrived_gradients(
 
 
 def taken(ctx: Any, path: str) -> Any:
-    """What a forward pass left for the backward pass as `ctx.left`, which uses it up: gradients take its place.
+    """What a forward pass left in `ctx.left` for the backward pass, which overwrites it with gradients.
 
     Raises:
         ModelError: gradients of gradients are asked for, or a second backward pass.

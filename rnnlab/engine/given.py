@@ -1,4 +1,4 @@
-"""What a model is given, checked once and brought into the form that all paths read: inputs, lengths, a state."""
+"""What a model is given (inputs, lengths, a state), checked once and put into the form that all paths read."""
 
 from collections.abc import Mapping
 
@@ -52,7 +52,7 @@ def checked_inputs(
 
 
 def checked_state(plan: Plan, dtype: torch.dtype, state: State, inputs: Mapping[str, Tensor]) -> State:
-    """The state, in the dtype that runs, if it continues sequences of this network and batch."""
+    """The state in the dtype that runs, once checked to continue sequences of this network and batch."""
     if not isinstance(state, State):
         raise ModelError(
             f"a state is what an earlier call returned, got {type(state).__name__}; "
@@ -83,7 +83,7 @@ def checked_state(plan: Plan, dtype: torch.dtype, state: State, inputs: Mapping[
 
 
 def is_transformed() -> bool:
-    """Whether torch.func traces: numbers cannot be looked at then, and operations of our own not be taken apart."""
+    """Whether torch.func is tracing: then values cannot be inspected, nor rnnlab's own operations taken apart."""
     return torch._C._are_functorch_transforms_active()  # type: ignore[attr-defined]
 
 
@@ -122,7 +122,7 @@ def _input(x: Tensor, node: NodeSpec, population: int | None, dtype: torch.dtype
 
 
 def _lengths(plan: Plan, lengths: Tensor, batch: int, steps: int) -> Tensor:
-    """The lengths, in a type that does not overflow where a first step is added."""
+    """The lengths, in a type that does not overflow when the first step is added."""
     if not plan.can_stream:
         raise ModelError("the network reads the future (an edge has a negative delay): run sequences of one length")
     if not isinstance(lengths, Tensor):
@@ -154,7 +154,7 @@ def _real(x: Tensor, what: str, dtype: torch.dtype) -> Tensor:
 
 
 def _check_values(x: Tensor, num_tokens: int | None, lowest: int = 0) -> None:
-    """Refuse NaN, or where there are tokens such as are too small or too large."""
+    """Refuse NaN, and tokens that are out of range."""
     # to look at numbers on a GPU would make the program wait for it at every step
     if x.is_cuda or torch.compiler.is_exporting() or is_transformed():
         return

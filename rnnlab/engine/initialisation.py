@@ -70,18 +70,18 @@ _BIASES = ("constant", "normal")
 
 @dataclass(frozen=True, kw_only=True)
 class Initialisation:
-    """How one member's numbers start.
+    """How one member's initial weights are drawn.
 
     Args:
         square: how square matrices from hidden to hidden nodes are drawn, each gate's block by itself; one of MATRICES.
         rectangular: the same for all other matrices.
-        square_scale, rectangular_scale: what they are multiplied by; an identity is not (C24).
+        square_scale, rectangular_scale: the factors of these matrices; an identity matrix is not scaled (C24).
         bias: `constant` or `normal` (C25).
-        bias_scale: the constant, or what a standard normal is multiplied by (C26).
+        bias_scale: the constant, or the factor of a standard normal (C26).
         gate_bias: b^fg, added to the bias of the gates that the cell names (C20, C27).
         depth_gate_bias: b^{fg,y}, the same for a gate through depth, as +RNN has it (C20); by default `gate_bias`.
-        read_out_scale: what matrices into outputs are multiplied by; by default as others of their form.
-        read_out_bias, read_out_bias_scale: the same for the biases of outputs; by default as other biases.
+        read_out_scale: the factor of matrices into outputs; by default as for other matrices of their shape.
+        read_out_bias, read_out_bias_scale: the same for the biases of outputs; by default as for other biases.
     """
 
     square: str = "glorot"

@@ -1,4 +1,4 @@
-"""How many bytes a training step keeps, by arithmetic alone."""
+"""How many bytes a training step needs, by arithmetic alone."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ _ACTIVATIONS = ("sigmoid", "tanh", "relu", "nonlinearity")
 
 
 class Memory(NamedTuple):
-    """Bytes that a training step keeps, by what they hold."""
+    """The bytes that a training step needs, by what they hold."""
 
     values: int
     value_gradients: int

@@ -51,21 +51,22 @@ class Model(nn.Module):
     [P, B, T, N]. N is the width of all inputs side by side in the order of their names, M that of the outputs. An input
     of tokens is an integer tensor without the last axis.
 
-    It computes in the dtype of its parameters and returns that, inside `torch.autocast` too. `torch.export` and
-    `torch.onnx.export` record the reference path, for sequences as long as the example; values are not checked there.
+    A model computes in the dtype of its parameters and returns that dtype, inside `torch.autocast` too. `torch.export`
+    and `torch.onnx.export` record the reference path, for sequences as long as the example; values are not checked
+    there.
 
     Args:
         architecture: what to build.
-        seed, generator: what the initial weights are drawn with, one of the two.
+        seed, generator: the source of the initial weights; give one of the two.
         population: how many members; by default one model without the population axis.
-        initialisation: how the numbers start, for all or one for each member.
+        initialisation: how the initial weights are drawn: one for all members, or one for each.
         nonlinearity: `tanh` or `relu` for each member, instead of what the cells say.
-        path: `auto`, or the name of a path that must run: `cpu`, `reference`, or `gpu` with kernels that suit the
-            sizes; `gpu-population` runs each member's network in one program, `gpu-spread` a network in many at once,
-            `gpu-relay` layers of one width side by side, each in clusters of programs of its own,
-            `gpu-cudnn` has cuDNN run a stack of torch's own layers, in bf16, with states in bf16 too.
-        precision: how the gpu path multiplies: `float32`, `tf32` or `bf16`. Parameters, what is carried from step to
-            step and sums are float32 in all of them, but for cuDNN's states; other paths compute in the dtype of the
+        path: `auto`, or the name of the path to use: `cpu`, `reference`, or `gpu` with the kernels that suit the sizes.
+            `gpu-population` runs each member's network in one program, `gpu-spread` spreads a network over many
+            programs, `gpu-relay` runs layers of one width side by side, and `gpu-cudnn` lets cuDNN run a stack of
+            torch's own layers, in bf16, with states in bf16 too.
+        precision: how the GPU path multiplies: `float32`, `tf32` or `bf16`. Parameters, sums and what is carried from
+            step to step are float32 in all of them, except for cuDNN's states. Other paths compute in the dtype of the
             parameters.
     """
 
@@ -121,14 +122,14 @@ class Model(nn.Module):
         """Run a batch of sequences.
 
         Args:
-            x: [B, T, N], or [P, B, T, N] for a population; one tensor for all members may leave out P. Networks with
-                several inputs also take a tensor for each by name.
-            state: what an earlier call returned, to continue its sequences.
-            lengths: [B], how long each sequence is, where they differ; what follows is padding.
-            only_last: whether the output of the last step is all that is wanted, which is faster on a GPU.
+            x: [B, T, N], or [P, B, T, N] for a population; a tensor without P is shared by all members. For a network
+                with several inputs, also a mapping from each input's name to its tensor.
+            state: the state that an earlier call returned, to continue its sequences.
+            lengths: [B], the length of each sequence, if they differ; whatever follows is padding.
+            only_last: return the output of the last step alone, which is faster on a GPU.
 
         Returns:
-            The outputs, [B, T, M] or [P, B, T, M], zero on padding (with `only_last` of one step, [B, 1, M]), and the
+            The outputs, [B, T, M] or [P, B, T, M] (with `only_last` a single step, [B, 1, M]), zero on padding; and the
             state at the end of each sequence, to continue with.
         """
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
@@ -143,21 +144,7 @@ class Model(nn.Module):
         inputs, lengths = checked_inputs(self.plan, self.population, self._any_array.dtype, x, lengths)
         if state is not None:
             state = checked_state(self.plan, self._any_array.dtype, state, inputs)
-        path = self._chosen_path()
-        if path != "reference" and is_transformed():
-            raise ModelError(
-                f"the {path} path does not run inside torch.func: make the model with path='reference', "
-                "or with population=... to run many models at once"
-            )
-        keep_all = lengths is not None
-        match path:
-            case "gpu":
-                outputs, new_state = self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
-            case "cpu":  # outputs of all steps cost little there, and do not depend on how many sequences there are
-                outputs, new_state = self._run_cpu(inputs, state, keep_all=keep_all)
-            case _:
-                parameters, use_relu = self._arrays_by_name(), self._use_relu()
-                outputs, new_state = run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
+        outputs, new_state = self._run(inputs, state, keep_all=lengths is not None, only_last=only_last)
         y = next(iter(outputs.values())) if len(outputs) == 1 else torch.cat(list(outputs.values()), dim=-1)
         first_step = 0 if state is None else state.step or 0
         if lengths is None:
@@ -169,6 +156,23 @@ class Model(nn.Module):
             y = torch.where(is_inside, y, 0.0)  # a product would keep NaN
             new_state = self._at_the_ends(new_state, lengths, first_step)
         return (y[0] if self.population is None else y), new_state
+
+    def _run(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
+        """Outputs by name and the state, of the last step or (`keep_all`) of all steps, by the chosen path."""
+        path = self._chosen_path()
+        if path != "reference" and is_transformed():
+            raise ModelError(
+                f"the {path} path does not run inside torch.func: make the model with path='reference', "
+                "or with population=... to run many models at once"
+            )
+        match path:
+            case "gpu":
+                return self._run_gpu(inputs, state, keep_all=keep_all, only_last=only_last)
+            case "cpu":  # outputs of all steps cost little there, and do not depend on how many sequences there are
+                return self._run_cpu(inputs, state, keep_all=keep_all)
+            case _:
+                parameters, use_relu = self._arrays_by_name(), self._use_relu()
+                return run_reference(self.plan, parameters, inputs, state, use_relu, keep_all=keep_all)
 
     def _run_gpu(self, inputs: Inputs, state: State | None, *, keep_all: bool, only_last: bool) -> Results:
         from rnnlab.engine.gpu.autograd import run_gpu  # needs Triton
@@ -195,7 +199,7 @@ class Model(nn.Module):
     def initial_state(self, batch_size: int) -> State:
         """The state before the first step of `batch_size` sequences: what `forward` starts from without one.
 
-        For an exported model that takes a state with every call, and to start some sequences of a batch anew.
+        Use it for an exported model, which takes a state with every call, or to start some sequences of a batch anew.
         """
         return initial_state(self.plan, self._arrays_by_name(), (self.population or 1, batch_size))
 
@@ -203,7 +207,7 @@ class Model(nn.Module):
         return {spec.name: self.arrays[array_name(spec.name)] for spec in self.architecture.parameters}
 
     def _at_the_ends(self, everything: State, lengths: Tensor, first_step: int) -> State:
-        """The state at the end of each sequence, of the values of all steps."""
+        """The state at the end of each sequence, taken from the values of all steps."""
         kept: dict[tuple[str, str], Tensor] = {}
         for part, values in everything.values.items():
             depth = self.plan.histories[part]  # the values begin that many steps before the first
@@ -215,22 +219,22 @@ class Model(nn.Module):
     def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
         if self.architecture.period == 1:
             return 0
-        if torch.compiler.is_exporting() or is_transformed():  # nobody knows the lengths yet
+        if torch.compiler.is_exporting() or is_transformed():  # the lengths are not known yet
             return None
         steps = set(((first_step + lengths) % self.architecture.period).tolist())
         return steps.pop() if len(steps) == 1 else None
 
     def extra_repr(self) -> str:
-        """What `print(model)` says beside its parameters."""
+        """What `print(model)` shows besides the parameters."""
         members = "" if self.population is None else f", population={self.population}"
         return f"{self.architecture}{members}"
 
     def explain(self, *, batch: int = 32, steps: int = 100) -> str:
-        """Which path runs and why, the plan, parameters, and slots and memory of a training step.
+        """Which path runs and why, the plan, the parameters, and the slots and memory of a training step.
 
         Args:
-            batch: of how many sequences the step is.
-            steps: how long they are.
+            batch: how many sequences a training step has.
+            steps: how many time steps each sequence has.
         """
         path, reason = self._path_and_reason()
         num_bytes = self._any_array.element_size()
@@ -240,7 +244,7 @@ class Model(nn.Module):
         return f"{labelled('path', f'{path}: {reason}')}\n{found}"
 
     def save(self, path: str | Path) -> None:
-        """Write numbers and architecture to a safetensors file."""
+        """Write weights and architecture to a safetensors file."""
         from safetensors.torch import save_file
 
         tensors = {name: value.detach().contiguous() for name, value in self.arrays.items()}

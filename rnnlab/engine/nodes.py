@@ -68,7 +68,7 @@ class NodeCode(NamedTuple):
 
     @property
     def is_read_out(self) -> bool:
-        """Whether it is an output that adds a bias to what products give, and nothing else."""
+        """Whether it is an output that only adds a bias to its products."""
         return self.is_output and bool(self.products) and not self.identities
 
     @property
@@ -109,7 +109,7 @@ def token_inputs(architecture: Architecture) -> frozenset[str]:
 
 
 def choices(architecture: Architecture, nonlinearity: Sequence[str] | None) -> dict[NodeKey, Any]:
-    """For each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1]."""
+    """For each hidden node its nonlinearity, or if members differ, a mask of the members with relu, [P, 1, 1]."""
     found: dict[NodeKey, Any] = {}
     for node in architecture.nodes:
         if node.kind == "hidden":
@@ -121,7 +121,7 @@ def choices(architecture: Architecture, nonlinearity: Sequence[str] | None) -> d
 
 
 def node_codes(plan: Plan, choices: Mapping[NodeKey, Any], *, has_outputs: bool = True) -> dict[NodeKey, NodeCode]:
-    """Every node that computes something, in the order of the architecture; without outputs where nobody wants them."""
+    """Every node that computes something, in the order of the architecture; outputs may be left out."""
     kinds = ("hidden", "output") if has_outputs else ("hidden",)
     return {node.key: _code(plan, node.key, choices) for node in plan.architecture.nodes if node.kind in kinds}
 

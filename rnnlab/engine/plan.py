@@ -1,9 +1,9 @@
 """The plan of a network: which nodes run over all time steps at once, which slot by slot, and in which order.
 
-A node outside of all cycles is *hoisted*: one large product over all time steps. Nodes on cycles run slot by slot, by
-the schedule of the graph that they form; products that come from elsewhere are hoisted. In which company they run is
-the plan's *order*: `by component`, each strongly connected component after another, or as a `wavefront`, in one pattern
-of slots together with all that lies between them.
+A node outside all cycles is *hoisted*: it is one large product over all time steps. Nodes on cycles run slot by slot,
+by the schedule of the graph that they form; products that come from elsewhere are hoisted. Which nodes run together is
+the plan's *order*: `by component`, each strongly connected component after another, or as a `wavefront`, all components
+and everything between them in one pattern of slots.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _LENGTHS_KEPT = 4  # of sequences; the moments of a long one take more memory th
 
 @dataclass(frozen=True)
 class Component:
-    """Nodes that run together: one hoisted node, or one or more cycles and all that hangs in and between them."""
+    """Nodes that run together: one hoisted node, or one or more cycles and the nodes in and between them."""
 
     nodes: tuple[NodeKey, ...]
     schedule: Slots | None  # None for a hoisted node
@@ -44,8 +44,8 @@ class Component:
     def slot(self, key: NodeKey, steps: int) -> int:
         """The slot of a node of a cyclic component, so many steps after the first of the sequence.
 
-        Where time runs backward the last step is the first. Counted so, every sequence begins in slot 0, whatever the
-        phase of its first step: to move all slots by one fraction changes nothing in their order.
+        If time runs backward, the last step is the first. Counted this way, every sequence begins in slot 0, whatever
+        the phase of its first step: moving all slots by one fraction does not change their order.
         """
         assert self.schedule is not None
         graph, per_step = self.schedule.graph, self.schedule.per_step
@@ -59,7 +59,7 @@ class Plan:
 
     Args:
         architecture: what runs.
-        components: nodes that run together, one component after another.
+        components: the nodes that run together; one component runs after another.
         order: `by component` or `wavefront`; `reason` says why, and what the other one would cost.
     """
 
@@ -83,7 +83,7 @@ class Plan:
 
     @cached_property
     def histories(self) -> dict[tuple[str, str], int]:
-        """How many steps back each (name, part of state) is read, where it is."""
+        """How many steps back each (name, part of state) is read, for those that are read from the past."""
         return self._farthest_reads(sign=1)
 
     @cached_property
@@ -100,7 +100,7 @@ class Plan:
         return found
 
     def exists(self, name: str, part: str, step: int) -> bool:
-        """Whether at that step there is a node of that name whose state has the part."""
+        """Whether at that step a node of that name exists whose state has the part."""
         node = self.architecture.by_key.get((name, step % self.architecture.period))
         if node is None:
             return False
@@ -171,14 +171,14 @@ def plan(architecture: Architecture, *, order: Order = "by component") -> Plan:
 
     Args:
         architecture: what is to run.
-        order: `by component`, what a CPU wants: one strongly connected component after another, each with the d_r of
-            its own cycles, and all products between them hoisted. Or `wavefront`, what small networks on a GPU want:
-            all of them in one pattern of slots with the d_r of the whole, so that T steps of a stack of L layers take
-            T + L - 1 slots and not T · L. Components that run forward in time and such that run backward never share a
-            pattern; where both are there, the forward and the backward ones take turns.
+        order: `by component`, best on a CPU, runs one strongly connected component after another, each with the d_r of
+            its own cycles, and hoists all products between them. `wavefront`, best for small networks on a GPU, runs
+            all components in one pattern of slots with the d_r of the whole, so that T steps of a stack of L layers
+            take T + L - 1 slots instead of T · L. Components that run forward in time never share a pattern with
+            components that run backward; if there are both, the two directions take turns.
 
     Raises:
-        ArchitectureError: no such order, or an output that is absent at some steps.
+        ArchitectureError: there is no such order, or an output is absent at some steps.
 
     >>> from rnnlab.architecture.catalogue import architecture
     >>> network = architecture("stack-3", input_size=5, output_size=2, units=8)

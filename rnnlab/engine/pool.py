@@ -1,6 +1,6 @@
-"""Arrays that are used again: large new ones cost a page fault for every 4 KB, and their passes are to be written.
+"""Arrays that are used again: large new ones cost a page fault for every 4 KB, and passes must be written for them.
 
-All pools share one bound: what has waited longest goes first.
+All pools share one limit: what has been unused for longest is dropped first.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ _lock = Lock()
 
 
 class Pool:
-    """Arrays of one program by shape, taken and given back; what they hold when taken is anything at all."""
+    """Arrays of one program by shape, to be taken and given back; their content when taken is arbitrary."""
 
     def __init__(self, program: CpuProgram) -> None:
         self.program = program
@@ -33,7 +33,7 @@ class Pool:
         return CpuArrays(self.program, shape)
 
     def give(self, arrays: CpuArrays) -> None:
-        """Take arrays back that nobody uses any longer."""
+        """Take back arrays that are no longer in use."""
         arrays.parameters = {}
         num_bytes = arrays.num_bytes
         if num_bytes > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""The outputs of the last step from the final state: who asks for no others need not compute them at every step."""
+"""The outputs of the last step from the final state, for tasks that need no others: the rest is not computed."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -21,7 +21,8 @@ class ReadOut(NamedTuple):
 def read_outs(plan: Plan) -> tuple[ReadOut, ...] | None:
     """How all outputs of the last step follow from the final state; None where they need more than that.
 
-    They do where outputs read nothing but present values that are also read at a later step, and nobody reads them.
+    That is possible if outputs read only present values that are also read at a later step, and nothing reads the
+    outputs.
     """
     architecture = plan.architecture
     outputs = [node for node in architecture.nodes if node.kind == "output"]

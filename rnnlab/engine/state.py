@@ -11,9 +11,9 @@ from torch.serialization import add_safe_globals
 
 @dataclass(frozen=True)
 class State:
-    """The last values of everything that is read from the past; pass it on to continue a sequence.
+    """The latest values of everything that later steps will read; pass it to the next call to continue a sequence.
 
-    It is a pytree: `torch.export`, `torch.func` and `tree_map` take it apart into its values.
+    A state is a pytree: `torch.export`, `torch.func` and `tree_map` take it apart into its values.
     """
 
     step: int | None  # how many time steps came before, modulo the period; None where sequences ended at different ones

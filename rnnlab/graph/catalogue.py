@@ -18,7 +18,7 @@ NamedEdge = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Family:
-    """One line of the catalogue: a construction, and the names under which it is shown."""
+    """An entry of the catalogue: a construction, and the names under which it is shown."""
 
     pattern: str
     examples: tuple[str, ...]
@@ -27,7 +27,7 @@ class Family:
     build: Callable[..., CyclicGraph]
 
     def match(self, name: str) -> list[int] | None:
-        """The numbers that `name` gives to the pattern's capital words, or None where it is of another family."""
+        """The numbers in place of the pattern's capital letters in `name`; None if it belongs to another family."""
         found = re.fullmatch(re.sub(r"[A-Z]+", r"([0-9]{1,6})", self.pattern), name)
         return None if found is None else [int(number) for number in found.groups()]
 
@@ -42,7 +42,9 @@ def named_graph(name: str) -> CyclicGraph:
         if (numbers := family.match(name)) is not None:
             return family.build(*numbers)
         if name.lower() == family.pattern.lower():
-            raise GraphError(f"{name!r} is a family: put numbers for its capital words, as in {family.examples[0]!r}")
+            raise GraphError(
+                f"{name!r} is a family: put numbers in place of its capital letters, as in {family.examples[0]!r}"
+            )
     names = [example for family in CATALOGUE for example in family.examples]
     close = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""

@@ -41,7 +41,7 @@ class CyclicGraph:
 
     Args:
         nodes: `Node`s, or tuples that begin like one: `("x", "input")`.
-        edges: `Edge`s or tuples `(source, target, delay)`; where the period is 1, an end may be just the name.
+        edges: `Edge`s or tuples `(source, target, delay)`; if the period is 1, an end may be just a name.
         period: the number m of time steps after which the connections repeat.
 
     Raises:
@@ -101,11 +101,11 @@ class CyclicGraph:
         """A graph from integer arrays, for graphs too large to build from `Node`s and `Edge`s one by one.
 
         Args:
-            sources, targets, delays: one entry an edge; nodes are numbered from 0.
+            sources, targets, delays: one entry per edge; nodes are numbered from 0.
             num_nodes: how many nodes there are.
             inputs, outputs: the numbers of the input and output nodes; all others are hidden.
-            phases: one entry a node; 0 by default.
-            names: one a node; its number, as a string, by default.
+            phases: one entry per node; 0 by default.
+            names: one per node; by default its number as a string.
             period: the number m of time steps after which the connections repeat.
 
         >>> CyclicGraph.from_arrays([0, 1, 1], [1, 1, 2], [0, 1, 0], num_nodes=3, inputs=[0], outputs=[2])
@@ -232,7 +232,7 @@ class CyclicGraph:
         return show_key(key, self.period)
 
     def show_walk(self, walk: Iterable[Edge]) -> str:
-        """A path or cycle in one line, each arrow with its delay; of a very long one both ends.
+        """A path or cycle on one line, each arrow with its delay; a very long one is cut in the middle.
 
         >>> graph = CyclicGraph([("h",)], [("h", "h", 2)])
         >>> graph.show_walk(graph.edges)
@@ -284,7 +284,7 @@ class CyclicGraph:
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """The graph of a parsed file; `period` and `phase` may be left out where they are 1 and 0.
+        """The graph of a parsed file; `period` and `phase` default to 1 and 0.
 
         >>> CyclicGraph.from_json({
         ...     "nodes": [{"name": "h", "kind": "hidden"}],
@@ -318,7 +318,7 @@ class CyclicGraph:
 
     @classmethod
     def from_networkx(cls, graph: "networkx.Graph[Any]") -> Self:
-        """The inverse of `to_networkx`. Where the period is 1, nodes may be plain names; `kind` defaults to hidden."""
+        """The inverse of `to_networkx`. If the period is 1, nodes may be plain names; `kind` defaults to hidden."""
         if not graph.is_directed():
             raise GraphError("from_networkx needs a directed graph: an undirected edge has no time order")
         period = graph.graph.get("period", 1)

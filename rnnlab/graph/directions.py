@@ -11,7 +11,7 @@ from rnnlab.graph.validation import cycle_signs
 
 
 class Directions(NamedTuple):
-    """The two halves of a network; None where it has no cycle of that direction."""
+    """The two halves of a network; None for a direction in which it has no cycle."""
 
     forward: CyclicGraph | None
     backward: CyclicGraph | None  # with time reversed, so that its cycles run forward and it can be measured

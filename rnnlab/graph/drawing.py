@@ -55,7 +55,7 @@ class KeyMark(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """A picture of a graph: every shape, curve and text in its place, in pixels, y down. Notebooks show it."""
+    """A picture of a graph: every shape, curve and text with its place in pixels, y down. Notebooks display it."""
 
     width: float
     height: float
@@ -90,12 +90,12 @@ class Drawing:
             raise GraphError(f"a drawing is saved as .svg, .png or .pdf, got {path.name!r}")
 
     def __repr__(self) -> str:
-        title = self.title.removesuffix(f" with {len(self.nodes)} nodes")  # which says so where nobody gave one
+        title = self.title.removesuffix(f" with {len(self.nodes)} nodes")  # the default title ends with it
         return f"<Drawing: {title}, {len(self.nodes)} nodes, {len(self.edges)} edges>"
 
 
 def _check_size(graph: CyclicGraph, num_columns: int) -> None:
-    """Refuse what nobody could read, and what would take minutes to lay out."""
+    """Refuse pictures that nobody could read, or that would take minutes to lay out."""
     num_nodes = graph.num_nodes * -(-num_columns // graph.period)
     for count, most, what in (
         (num_columns, MOST_COLUMNS, "columns"),

@@ -22,7 +22,7 @@ def load_graph(path: str | Path) -> CyclicGraph:
 
 
 def save_graph(graph: CyclicGraph, path: str | Path) -> None:
-    """Write the graph to a JSON file, one node and one edge a line."""
+    """Write the graph to a JSON file, with one node or edge per line."""
     write_json(checked_graph(graph, "save_graph").to_json(), path)
 
 
@@ -41,7 +41,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def write_json(data: dict[str, Any], path: str | Path) -> None:
-    """Write a graph or an architecture in its JSON form, one node and one edge a line."""
+    """Write a graph or an architecture in its JSON form, with one node or edge per line."""
     rows = {key: ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in data[key]) for key in ("nodes", "edges")}
     lists = ",\n".join(f'  "{key}": [\n    {text}\n  ]' for key, text in rows.items())
     Path(path).write_text(f'{{\n  "period": {data["period"]},\n{lists}\n}}\n', encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What stands around the graph in a picture: heading, columns, legend, and all of it in words."""
+"""What surrounds the graph in a picture: heading, columns, legend, and a description in words."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -39,12 +39,12 @@ class Entry(NamedTuple):
 
     @property
     def width(self) -> float:
-        """What the entry needs, in pixels."""
+        """The width of the entry, in pixels."""
         return text_width(self.text, _KEY_SIZE) + (_SAMPLE + _SAMPLE_GAP if self.has_line else 0.0)
 
 
 def legend(measures: Measures | None, highlights: Mapping[Role, Sequence[object]]) -> list[Entry]:
-    """The three measures, each with its colour; empty where nothing is measured."""
+    """The three measures, each with its colour; empty if nothing is measured."""
     if measures is None:
         return []
     depth = measures.feedforward_depth
@@ -57,7 +57,7 @@ def legend(measures: Measures | None, highlights: Mapping[Role, Sequence[object]
 
 
 def framed(scene: Scene, entries: Sequence[Entry], title: str | None, words: str) -> Drawing:
-    """The scene moved into a frame that holds it, with what stands above and below."""
+    """The scene moved into a frame that contains it, with what goes above and below."""
     inner = _bounds(scene)
     legend_width = sum(entry.width for entry in entries) + _KEY_GAP * max(0, len(entries) - 1)
     title_width = text_width(title, _TITLE_SIZE) if title else 0.0
@@ -115,7 +115,7 @@ def _edge_words(graph: CyclicGraph) -> str:
 
 
 def _bounds(scene: Scene) -> Box:
-    """The box of the graph, as wide as the texts under its columns; a column may be without nodes."""
+    """The box of the graph, as wide as the texts under its columns, since a column may have no nodes."""
     boxes = [node.outline.box for node in scene.nodes] + [delay.label.box for delay in scene.delays]
     boxes += [text.box for text in _column_texts(scene.columns, 0.0, 0.0)]
     return bounding_box([edge.curve for edge in scene.edges], boxes)

@@ -54,7 +54,7 @@ class Layout:
 def lay_out(graph: CyclicGraph, *, row_gap: float, column_gap: float, radius: float) -> Layout:
     """A layout with the given gaps between the borders of neighbours.
 
-    Inputs and outputs stand closer than that to those of the next column, for hardly an edge passes between them.
+    Inputs and outputs are closer than that to those of the next column, because hardly any edge passes between them.
     """
     places = name_places(graph)
     kinds = _name_kinds(graph)
@@ -102,7 +102,7 @@ def _layers(graph: CyclicGraph, kinds: Mapping[str, Kind]) -> list[list[list[str
 
 
 def _lanes(names: Iterable[str], phases: Mapping[str, set[int]]) -> list[list[str]]:
-    """Names that meet in no phase share a lane."""
+    """Names that share no phase share a lane."""
     lanes: list[list[str]] = []
     for name in names:
         free = (lane for lane in lanes if all(phases[name].isdisjoint(phases[other]) for other in lane))

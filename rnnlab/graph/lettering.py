@@ -72,7 +72,7 @@ def text_width(text: str, size: float) -> float:
 
 
 def fitted_name(name: str, outline: Outline, size: float) -> Text:
-    """The name inside its node: in the given size, else smaller, else cut."""
+    """The name as it fits inside its node: in the given size, else smaller, else cut."""
     while text_width(name, size) > _room(outline, size) and size > _SMALLEST:
         size = max(_SMALLEST, size - 0.5)
     shown, kept = name, len(name)

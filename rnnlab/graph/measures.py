@@ -33,7 +33,7 @@ class Witnesses:
 
 @dataclass(frozen=True, repr=False)
 class Measures:
-    """How deep a network is through time and across it, and how far it reaches; prints as a table."""
+    """The three measures of a network, with their witnesses and the schedule; prints as a table."""
 
     graph: CyclicGraph
     recurrent_depth: Fraction
@@ -90,7 +90,7 @@ def measure(graph: CyclicGraph) -> Measures:
     Raises:
         GraphError: some cycle runs backward in time; `directions` splits such a network (Z16).
 
-    Cost: O(m + n log n) a round of policy iteration, about 100 rounds in all; 2 s for a million edges.
+    Cost: O(m + n log n) per round of policy iteration, about 100 rounds in all; 2 s for a million edges.
 
     >>> from rnnlab.graph.catalogue import named_graph
     >>> measures = measure(named_graph("fig1a"))
@@ -117,12 +117,12 @@ def measure(graph: CyclicGraph) -> Measures:
 
 
 def recurrent_depth(graph: CyclicGraph) -> Fraction:
-    """d_r: how many nonlinear transformations a step adds in the long run (definition 3.1)."""
+    """d_r: how many nonlinear transformations each time step adds in the long run (definition 3.1)."""
     return longest_cycle(checked_graph(graph, "recurrent_depth")).ratio
 
 
 def feedforward_depth(graph: CyclicGraph) -> Fraction | None:
-    """d_f: how deep the way from input to output is besides (definition 3.2); None where no input reaches an output."""
+    """d_f: how deep the path from input to output is beyond d_r (definition 3.2); None without such a path."""
     return measure(checked_graph(graph, "feedforward_depth")).feedforward_depth
 
 

@@ -30,10 +30,10 @@ class PathLengths:
 
 
 def path_lengths(graph: CyclicGraph, starts: Iterable[int], spans: Iterable[int]) -> PathLengths:
-    """The three lengths for every i in `starts` and n in `spans`.
+    """The lengths of the longest, longest input-output and shortest paths, for every i in `starts` and n in `spans`.
 
-    Cost: O((largest span + spread of the retiming) * edges) a start, in Python; starts that agree modulo the period are
-    computed once.
+    Cost: O((largest span + spread of the retiming) * edges) per start, in Python; starts that agree modulo the period
+    are computed once.
 
     >>> from rnnlab.graph.catalogue import named_graph
     >>> lengths = path_lengths(named_graph("fig1a"), starts=[0], spans=range(5))

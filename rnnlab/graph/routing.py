@@ -39,7 +39,7 @@ _LABEL_OFF_MIDDLE = 30.0  # the whole curve
 _NODE_TOUCH = 2.5
 _NODE_CLEARANCE = 6.0
 _NODE_COMFORT = 13.0
-_END_ZONE = 14.0  # within this distance of its own nodes an edge may be close to others: there they must meet
+_END_ZONE = 14.0  # within this distance of its own nodes an edge may come close to other edges, which meet there
 _LABEL_CLEARANCE = 3.0
 _PORT_WIDTH = np.deg2rad(24.0)
 

@@ -22,7 +22,7 @@ from rnnlab.graph.walks import RatioCycle, longest_walks
 
 @dataclass(frozen=True)
 class Slots:
-    """The schedule of a graph: slots advance `per_step` (= d_r) a time step, node v lies `phi[v]` behind the first."""
+    """The schedule of a graph: a time step takes `per_step` (= d_r) slots, and node v runs `phi[v]` slots into it."""
 
     graph: CyclicGraph
     per_step: Fraction
@@ -50,7 +50,7 @@ class Slots:
         return numerator // self.per_step.denominator
 
     def num_slots(self, num_steps: int) -> int:
-        """How many sequential slots `num_steps` steps take: a constant more than any program for all nodes needs."""
+        """How many sequential slots `num_steps` steps take: within a constant of the fewest possible."""
         if checked_integer(num_steps, "num_steps") < 1:
             raise GraphError(f"num_steps must be at least 1, got {num_steps}")
         last = (num_steps - 1) * self.per_step.numerator + max(self.numerators)

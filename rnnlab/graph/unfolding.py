@@ -69,8 +69,8 @@ def unfold(graph: CyclicGraph, start: int, stop: int) -> UnfoldedGraph:
 def fold(unfolded: UnfoldedGraph, period: int | None = None) -> CyclicGraph:
     """The cyclic graph whose unfolding this window shows; its period is the smallest, or the one given.
 
-    The window must be at least twice the period plus the longest delay long. That no edge is longer than those it shows
-    is the caller's word: a shorter window cannot show them.
+    The window must be at least twice the period plus the longest delay long. The caller vouches that no edge is longer
+    than those in the window, because a longer one would not show in it.
 
     Raises:
         GraphError: the window does not repeat with any period (or with the given one) that it is long enough to show.
@@ -96,7 +96,7 @@ def fold(unfolded: UnfoldedGraph, period: int | None = None) -> CyclicGraph:
 
 
 def smallest_period(graph: CyclicGraph) -> int:
-    """The smallest shift of time that leaves the unfolded graph as it is: a divisor of the graph's period.
+    """The smallest shift of time that leaves the unfolded graph unchanged: a divisor of the graph's period.
 
     >>> from rnnlab.graph.catalogue import named_graph
     >>> smallest_period(named_graph("mongia-b")), smallest_period(named_graph("mongia-c"))

@@ -24,7 +24,7 @@ def text_width(text: str, size: float = FONT) -> float:
 
 
 def fitted(text: str, width: float, size: float = FONT) -> str:
-    """A text that is cut where it would be wider than that.
+    """A text, cut if it would be wider than the given width.
 
     >>> fitted("sh", 100.0), fitted("an architecture with a very long name", 100.0)
     ('sh', 'an architect…')
@@ -38,7 +38,7 @@ def fitted(text: str, width: float, size: float = FONT) -> str:
 
 @dataclass(frozen=True)
 class Style:
-    """How an architecture looks in all figures of a report: a colour, a mark and a dash of its own.
+    """The look of an architecture in all figures of a report: its own colour, mark and dash pattern.
 
     Args:
         number: its place in the study.
@@ -136,7 +136,7 @@ def spaced_ticks(axis: Axis, length: float) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Legend:
-    """Which colour, mark and dash is whose, in as many rows as they need.
+    """Which colour, mark and dash pattern belongs to whom, in as many rows as needed.
 
     Args:
         entries: names with their styles.

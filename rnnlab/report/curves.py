@@ -15,14 +15,14 @@ MOST_POINTS = 200
 
 @dataclass(frozen=True)
 class CurveBand:
-    """How runs of one architecture learn.
+    """The learning curves of the runs of one architecture.
 
     Args:
         name: of the architecture.
-        num: how many runs that is; those that diverged are left out.
+        num: how many runs there are; those that diverged are left out.
         steps: of training.
-        middle: the median of the runs' scores on validation at each of them.
-        low, high: their quartiles; half of the runs lie between.
+        middle: the median of the runs' validation scores at each of these steps.
+        low, high: their quartiles; half of the runs lie between them.
     """
 
     name: str
@@ -34,7 +34,7 @@ class CurveBand:
 
 
 def curve_band(name: str, runs: Sequence["Trial"], score: str) -> CurveBand | None:
-    """The band of some runs; one that ended early keeps its last score.
+    """The band of some runs; a run that ended early keeps its last score.
 
     Returns:
         None where no run has a curve.

@@ -1,4 +1,4 @@
-"""The figures of a report, drawn from numbers that are worked out elsewhere: here things only get their places."""
+"""The figures of a report, drawn from numbers that were computed elsewhere: here they are only placed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Figure:
     """A drawing with its words and its numbers.
 
     Args:
-        heading: above it.
-        caption: what one sees.
-        drawings: one SVG or several that stand side by side.
+        heading: its heading.
+        caption: what it shows.
+        drawings: one SVG, or several side by side.
         table: the numbers behind it.
     """
 
@@ -37,7 +37,7 @@ class Figure:
 
 
 def figure_html(figure: Figure, class_: str = "") -> str:
-    """A figure of a page: heading, drawings, caption, and the numbers behind a fold."""
+    """A figure of a page: heading, drawings, caption, and a fold with the numbers."""
     drawings = "".join(figure.drawings)
     if len(figure.drawings) > 1:
         is_even = len(figure.drawings) in (2, 4)  # two beside each other, rather than three and a lonely one
@@ -83,7 +83,7 @@ _ROW, _AXIS_ROOM, _HEAD = 46.0, 48.0, 22.0
 
 
 def draw_scores(comparison: Comparison, styles: Styles) -> str:
-    """Every run's score as a mark, and under the marks the mean with its interval: one row for each architecture."""
+    """Every run's score as a mark, with the mean and its interval below: one row for each architecture."""
     ranked = [each for each in comparison.ranked if each.summary.num]
     values = [score for each in ranked for score in each.scores if score is not None]
     ends = [end for each in ranked if each.interval for end in (each.interval.low, each.interval.high)]
@@ -118,7 +118,7 @@ def _score_axis(shown_axis: Axis, bottom: float, score: Score) -> Iterator[Marku
 
 
 def _chance_line(shown_axis: Axis, bottom: float, level: float) -> Iterator[Markup]:
-    """Where chance is; beyond the axis, to which side it lies and how much it is."""
+    """Where chance is; if it lies beyond the axis, on which side and what value it has."""
     x = _place(shown_axis, level)
     is_left = shown_axis.share(level) < 0.5
     words = "chance"
@@ -153,7 +153,7 @@ def history_axis(histories: Sequence[History], score: Score) -> Axis:
 
 
 def draw_history(history: History, y: Axis, style: Style, score: Score) -> str:
-    """Tuning of one architecture: every trial a mark, lines for the best and the median so far (C70)."""
+    """Tuning of one architecture: a mark for every trial, lines for the best and the median so far (C70)."""
     count = len(history.values)
     frame = Frame(
         x=count_axis(1, count),
@@ -189,7 +189,7 @@ def draw_history(history: History, y: Axis, style: Style, score: Score) -> str:
 
 
 def all_diverged(count: int) -> str:
-    """What to say in place of a drawing.
+    """What to say instead of a drawing.
 
     >>> all_diverged(1), all_diverged(3)
     ('the only trial diverged', 'all 3 trials diverged')
@@ -220,12 +220,12 @@ def draw_importances(name: str, found: Sequence[Importance], style: Style) -> st
 
 
 def _bold(name: str, width: float) -> str:
-    """A name that fits although bold letters are wider."""
+    """A name, cut to fit when set in bold, which is wider."""
     return fitted(name, 0.88 * width)
 
 
 def _axis_near_chance(values: Sequence[float], score: Score, most_ticks: int = 6) -> Axis:
-    """An axis of scores that shows chance too, unless that would leave the scores less than half of it."""
+    """An axis of scores that includes chance, unless that would leave the scores less than half of it."""
     kept = window(values, better=score.better)
     return axis([*kept, *near(_chance(score), kept, most_widths=1.0)], most_ticks=most_ticks)
 

@@ -1,4 +1,4 @@
-"""All numbers of a report, worked out from the records of a study."""
+"""All numbers of a report, computed from the records of a study."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What a report shows of architectures that are compared with each other.
+    """What a report shows about architectures that are compared with each other.
 
     Args:
         records: of their arms.
         comparison: scores, measures, tests and verdict.
-        bands: learning curves over seeds, of those that have any.
+        bands: learning curves over seeds, for those that have any.
         histories: the course of tuning.
-        importances: of the hyperparameters, by architecture; None where there are too few trials.
+        importances: the importance of hyperparameters, by architecture; None if there are too few trials.
     """
 
     records: tuple["ArmRecord", ...]
@@ -46,7 +46,7 @@ class Part:
 
 
 def parts_of(record: "StudyRecord") -> tuple[Part, ...]:
-    """The parts of a report, one for each comparison that a study holds."""
+    """The parts of a report, one for each comparison in a study."""
     return tuple(_part(record.name, group) for group in groups(record.arms))
 
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def html_page(record: "StudyRecord", parts: tuple[Part, ...], *, is_brief: bool = False) -> str:
-    """The whole page; where it is brief, without the drawings of the single comparisons."""
+    """The whole page; a brief one leaves out the figures of the individual comparisons."""
     title = report_title(record, parts)
     body = "\n".join(
         (
@@ -74,7 +74,7 @@ def html_page(record: "StudyRecord", parts: tuple[Part, ...], *, is_brief: bool 
 
 
 def _each(parts: Sequence[Part], is_brief: bool) -> Iterator[str]:
-    """The comparisons of a study that holds several, each under a heading of its own."""
+    """The comparisons of a study that contains several, each under its own heading."""
     for number, part in enumerate(parts, start=1):
         yield f'<h2 id="comparison-{number}">{escape(part_title(part))}</h2>'
         yield _verdict(part)
@@ -121,7 +121,7 @@ def _verdict(part: Part) -> str:
 
 
 def _verdicts(parts: Sequence[Part]) -> str:
-    """The verdicts of several comparisons: who is best how often, then one line for each."""
+    """The verdicts of several comparisons: how many each architecture wins, then one line for each comparison."""
     lines = "".join(
         f'<li><a href="#comparison-{number}">{escape(part_title(part))}</a>: '
         f"{escape(part.comparison.verdict.sentence)}</li>"

@@ -122,8 +122,9 @@ def _tuning(records: Sequence["ArmRecord"]) -> str:
     hows = dict.fromkeys(_SAMPLERS.get(each.arm.sampler, each.arm.sampler) for each in records)
     sizes = sorted({len(each.arm.space) for each in records})
     many = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    counts = _counts(records, "trials")
     return (
-        f"{_counts(records, 'trials')[0].upper()}{_counts(records, 'trials')[1:]} for each architecture, over {many} "
+        f"{counts[0].upper()}{counts[1:]} for each architecture, over {many} "
         f"hyperparameter{'' if many == '1' else 's'}; {listed(list(hows))}. A trial trains one network to its end."
     )
 
@@ -166,7 +167,7 @@ def _trials(records: Sequence["ArmRecord"]) -> list["Trial"]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them, also those of computers together."""
+    """Seconds in words, for times of several computers together too."""
     from rnnlab.training.progress import duration as spoken
 
     return spoken(seconds)
@@ -187,10 +188,10 @@ def settings(record: "StudyRecord") -> str:
 
 
 def repeat_command(record: "StudyRecord") -> str:
-    """The command that makes the same study again.
+    """The command that repeats the study.
 
-    A study of a specification that comes with rnnlab is repeated by its name, one that `rnnlab compare` can make by
-    that; any other by its specification in a file.
+    A specification that comes with rnnlab is repeated by its name, and one that `rnnlab compare` can make by that
+    command; any other needs a file with the specification.
     """
     spec = record.spec
     if spec is None:
@@ -211,7 +212,7 @@ def _is_shipped(spec: "StudySpec") -> bool:
 
 
 def _machine_words(record: "StudyRecord") -> list[str]:
-    """How many networks were trained at once, on which suggestions depend, and where."""
+    """How many networks were trained at once, which influences suggestions, and where."""
     sizes = [trial.population for each in record.arms for trial in each.trials if trial.population]
     devices = {trial.run["device"] for each in record.arms for trial in each.trials if "device" in trial.run}
     population = ["--population", str(max(sizes))] if sizes else []
@@ -232,7 +233,7 @@ _OPTIONS = {
 
 
 def _compare_words(spec: "StudySpec") -> list[str] | None:
-    """The arguments of `rnnlab compare` that make this specification; None where there are none."""
+    """The arguments of `rnnlab compare` that make this specification; None if there are none."""
     document = spec.to_json()
     is_plain = set(document) <= _COMPARABLE and {"task", "architectures"} <= set(document)
     if not is_plain or not all(isinstance(document.get(key), int) for key in ("parameters", "trials", "seeds")):
@@ -252,7 +253,7 @@ def _compare_words(spec: "StudySpec") -> list[str] | None:
 
 
 def _tuned_but(space: Any, given: set[str]) -> Any:
-    """A space without hyperparameters that are given is the whole space, as the command sees it."""
+    """A space without hyperparameters that are given is the whole space to the command."""
     if isinstance(space, Mapping) and set(space) == {"base", "without"} and set(space["without"]) <= given:
         return space["base"]
     return space

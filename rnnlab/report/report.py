@@ -24,10 +24,10 @@ class Report:
     """Everything a report shows.
 
     Args:
-        record: of the study.
-        parts: numbers, one part for each comparison that the study holds.
-        is_brief: whether its page leaves out the drawings of the single comparisons.
-        path: where it was written; None before that.
+        record: the record of the study.
+        parts: the numbers, one part for each comparison in the study.
+        is_brief: whether its page leaves out the figures of the individual comparisons.
+        path: where it was written; None if it was not.
     """
 
     record: StudyRecord
@@ -37,10 +37,10 @@ class Report:
 
     @property
     def comparison(self) -> Comparison:
-        """The comparison, of a study that holds one.
+        """The comparison, if the study contains only one.
 
         Raises:
-            TuningError: it holds several, as one for each task.
+            TuningError: the study contains several, for example one for each task.
         """
         if len(self.parts) != 1:
             raise TuningError(f"study {self.record.name} holds {len(self.parts)} comparisons: look at `parts`")
@@ -48,7 +48,7 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing of the study is left to do."""
+        """Whether the study is complete."""
         return self.record.is_complete
 
     def __repr__(self) -> str:
@@ -65,11 +65,11 @@ class Report:
         return "\n\n".join((*(_shown_part(part) for part in self.parts), *in_short, *written))
 
     def to_html(self) -> str:
-        """One page that needs no other file."""
+        """The report as one HTML page that needs no other file."""
         return html_page(self.record, self.parts, is_brief=self.is_brief)
 
     def to_markdown(self) -> str:
-        """The words and tables."""
+        """The words and tables as Markdown."""
         return markdown_page(self.record, self.parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -87,10 +87,10 @@ class Report:
         }
 
     def save(self, path: str | Path) -> "Report":
-        """Write the report in the form of the path's suffix: .html, .md or .json; gives it back with its path.
+        """Write the report in the format of the path's suffix, .html, .md or .json; returns it with that path.
 
         Raises:
-            TuningError: another suffix, or a file that cannot be written.
+            TuningError: the path has another suffix, or the file cannot be written.
         """
         write = FORMS[check_form(path)]
         try:
@@ -101,7 +101,7 @@ class Report:
 
 
 def _shown_part(part: Part) -> str:
-    """For a terminal: who is compared on what, what that is, the table, the verdict."""
+    """For a terminal: the architectures, the task in a few words, the table and the verdict."""
     width = max(len(each.arm.name) for each in part.records)
     known = "\n".join(f"  {each.arm.name:<{width}}  {architecture_words(each)}" for each in part.records)
     comparison = part.comparison
@@ -127,7 +127,7 @@ FORMS = {
 
 
 def check_form(path: str | Path) -> str:
-    """The suffix of a report's path, if reports have such a form."""
+    """The suffix of a report's path, checked to be one of FORMS."""
     suffix = Path(path).suffix.lower()
     if suffix not in FORMS:
         raise TuningError(f"a report is written as {', '.join(FORMS)}, got {Path(path).name!r}")
@@ -135,7 +135,7 @@ def check_form(path: str | Path) -> str:
 
 
 def report_path(output: str | Path, study: str) -> Path:
-    """The file that is meant by a path: itself, or in a folder an HTML file named as the study."""
+    """The file meant by a path: itself, or in a folder an HTML file named after the study."""
     path = Path(output)
     if path.is_dir():
         return path / f"{study}.html"
@@ -146,14 +146,14 @@ def report_path(output: str | Path, study: str) -> Path:
 def write_report(
     study: str | Path, output: str | Path = ".", *, store: str | Path = DEFAULT, brief: bool = False
 ) -> Report:
-    """Write the report of a study that is in a store, or whose record is in a file.
+    """Write the report of a study from a store, or from a file with its record.
 
     Args:
-        study: its name, or a file that `StudyRecord.save` wrote.
-        output: a .html, .md or .json file, or a folder for an HTML file named as the study.
+        study: the name of the study, or a file that `StudyRecord.save` wrote.
+        output: a .html, .md or .json file, or a folder, in which an HTML file is named after the study.
         store: where the study is.
-        brief: whether an HTML page leaves out the drawings of the single comparisons, of which a study may hold dozens;
-            verdicts, tables and the figures beside a paper's stay.
+        brief: whether an HTML page leaves out the figures of the individual comparisons, of which a study may contain
+            dozens; verdicts, tables and the figures beside a paper's stay.
 
     Raises:
         TuningError: there is no such study, or the file cannot be written.
@@ -165,10 +165,10 @@ def write_report(
 
 
 def make_report(record: StudyRecord, *, brief: bool = False) -> Report:
-    """Work out everything that a report of a study shows.
+    """Compute everything that the report of a study shows.
 
     Args:
-        record: what `load_record` gives.
+        record: the record of the study, from `load_record`.
         brief: as in `write_report`.
     """
     return Report(record, parts_of(record), brief)

@@ -17,7 +17,7 @@ NO_SETTING = "None: nothing was tuned, or no trial has a score."
 
 
 def result_table(comparison: Comparison) -> Table:
-    """One row for each architecture, the best first: measures, size, score, what diverged."""
+    """One row for each architecture, the best first: measures, size, score, and how many runs diverged."""
     ranked = comparison.ranked
     runs = "seeds" if comparison.sample == "seeds" else "trials"
     headings = (
@@ -150,7 +150,7 @@ def importance_numbers(part: Part) -> Table:
 
 
 def shown_interval(interval: Interval | None, error: float = math.nan) -> str:
-    """An interval in words, by as many decimals as what it is of."""
+    """An interval in words, with as many digits as the number it belongs to."""
     return "-" if interval is None else f"{shown(interval.low, error)} to {shown(interval.high, error)}"
 
 

@@ -36,7 +36,7 @@ class Axis:
 
 
 def count_axis(first: int, last: int, *, most_ticks: int = 6) -> Axis:
-    """An axis for counted things, such as steps or trials, that ends where they do.
+    """An axis for counted things, such as steps or trials, that ends exactly at their range.
 
     >>> count_axis(1, 32)
     Axis(low=1, high=32, is_log=False, ticks=(10.0, 20.0, 30.0))
@@ -96,9 +96,9 @@ def _log_axis(low: float, high: float, most_ticks: int) -> Axis:
 
 
 def window(values: Sequence[float], *, better: str, share: float = 0.9) -> list[float]:
-    """Those values that an axis should cover: of the worst tenth none that lies far beyond all others.
+    """The values that an axis should cover: of the worst tenth, none that lies far beyond all others.
 
-    A few trials with absurd losses would press everything else into a line. They are drawn at the edge.
+    A few trials with absurd losses would squeeze everything else into a line. They are drawn at the edge.
 
     >>> window([0.1, 0.2, 0.3, 0.4, 1e9], better="lower")
     [0.1, 0.2, 0.3, 0.4]
@@ -113,7 +113,7 @@ def window(values: Sequence[float], *, better: str, share: float = 0.9) -> list[
 
 
 def near(levels: Iterable[float], values: Sequence[float], *, most_widths: float = 4.0) -> list[float]:
-    """Those levels that do not press values into a line when an axis, linear or logarithmic, has to show both.
+    """The levels that an axis, linear or logarithmic, can show without squeezing the values into a line.
 
     >>> near([10.2], [3.3, 3.4, 3.5]), near([0.1], [0.6, 0.9]), near([1.0], [1e-5, 1e-3]), near([10.2], [3.3])
     ([], [0.1], [1.0], [10.2])

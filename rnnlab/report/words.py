@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def report_title(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
-    """What the report is about."""
+    """The title of a report."""
     title = record.spec.title if record.spec is not None else ""
     if title or len(parts) != 1:
         return title or record.name
@@ -29,7 +29,7 @@ def report_title(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
 
 
 def subtitle(record: "StudyRecord") -> str:
-    """Which study it is of, and what its tasks are."""
+    """Which study the report is about, and what its tasks are."""
     tasks = ", ".join(dict.fromkeys(_task_words(each) for each in record.arms))
     state = "" if record.is_complete else "; not complete yet"
     summaries = [text for text in dict.fromkeys(task_summary(each.arm.task) for each in record.arms) if text]
@@ -38,7 +38,7 @@ def subtitle(record: "StudyRecord") -> str:
 
 
 def part_title(part: Part) -> str:
-    """Who is compared on what, and how large they are."""
+    """Which architectures are compared on what, and how large they are."""
     labels = [each.labels for each in part.records]
     common = {key: value for key, value in labels[0].items() if all(other.get(key) == value for other in labels)}
     depth = f", {count_words(common['depth'], 'layer')}" if "depth" in common else ""
@@ -47,7 +47,7 @@ def part_title(part: Part) -> str:
 
 
 def _task_words(record: "ArmRecord") -> str:
-    """A task with all that its specification names, also where that is what it would be anyway."""
+    """A task with all arguments that its specification gives, even if they are the defaults."""
     words = str(record.arm.task)
     named = {key.removeprefix("task."): value for key, value in record.labels.items() if key.startswith("task.")}
     left = [f"{name}={value!r}" for name, value in named.items() if f"{name}={value!r}" not in words]
@@ -58,7 +58,7 @@ def _task_words(record: "ArmRecord") -> str:
 
 
 def count_words(count: int | Mapping[str, int], unit: str) -> str:
-    """How many of something; widths of single nodes one by one.
+    """A number and what it counts; widths of single nodes one by one.
 
     >>> count_words(1, "layer"), count_words(1500, "parameter"), count_words({"h1": 4, "h2": 8}, "unit")
     ('1 layer', '1,500 parameters', 'units h1=4 h2=8')
@@ -69,7 +69,7 @@ def count_words(count: int | Mapping[str, int], unit: str) -> str:
 
 
 def verdicts_in_short(parts: Sequence[Part]) -> str:
-    """Who is best in how many of several comparisons; one architecture alone is none."""
+    """How many of several comparisons each architecture wins; a single architecture is no comparison."""
     verdicts = [part.comparison.verdict for part in parts if len(part.comparison.contenders) > 1]
     if not verdicts:
         return "Nothing is compared here: every architecture stands alone."
@@ -87,7 +87,7 @@ def verdicts_in_short(parts: Sequence[Part]) -> str:
 
 
 def task_summary(task: AbstractTask) -> str:
-    """What a network has to do, for people who do not know the task's name; nothing for a task of one's own.
+    """What a network has to do, for readers who do not know the task's name; empty for a user's own task.
 
     >>> from rnnlab import task
     >>> task_summary(task("adding"))
@@ -101,7 +101,7 @@ def _names(part: Part) -> str:
 
 
 def score_caption(part: Part) -> str:
-    """Of the figure of scores."""
+    """The caption of the figure of scores."""
     runs = "seed" if part.comparison.sample == "seeds" else "trial"
     return (
         f"Every mark is one {runs}, scored on test data it was not trained on. The upright line is the mean, the bar "
@@ -114,7 +114,7 @@ _TESTS = " The tests below tell whether the differences are more than chance."
 
 
 def curve_caption(part: Part) -> str:
-    """Of the learning curves."""
+    """The caption of the learning curves."""
     counts = sorted({band.num for band in part.bands})
     many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
@@ -124,7 +124,7 @@ def curve_caption(part: Part) -> str:
 
 
 def history_caption(part: Part) -> str:
-    """Of the course of tuning."""
+    """The caption of the course of tuning."""
     total = sum(each.num_infeasible for each in part.histories)
     diverged = " Short lines at the bottom are trials that diverged, which the median leaves out." if total else ""
     works = "most settings work" if not total else "most settings that do not diverge work"
@@ -137,7 +137,7 @@ def history_caption(part: Part) -> str:
 
 
 def importance_caption(part: Part) -> str:
-    """Of the importance of hyperparameters."""
+    """The caption of the importance of hyperparameters."""
     missing = [name for name, found in part.importances.items() if found is None]
     left_out = f" {listed(missing)}: too few trials." if missing else ""
     return (
@@ -147,14 +147,14 @@ def importance_caption(part: Part) -> str:
 
 
 def architecture_words(record: "ArmRecord") -> str:
-    """What an architecture is, for people who do not know its name."""
+    """What an architecture is, for readers who do not know its name."""
     written = str(record.labels.get("architecture", ""))
     summary = f"the graph in {Path(written).name}" if ".json" in written else _summary(written.partition(":")[0])
     return ", ".join(part for part in (summary, f"{cells(record)} cells") if part)
 
 
 def _summary(name: str) -> str:
-    """What the catalogue says of a name; a bare cell is one layer of it.
+    """The catalogue's description of a name; a cell alone is one layer of it.
 
     >>> _summary("skip-21"), _summary("lstm")
     ('one layer and a skip of 21 steps', 'one recurrent layer')
@@ -170,7 +170,7 @@ def _summary(name: str) -> str:
 
 
 def measures_words(record: "ArmRecord") -> str:
-    """The measures and the size of an architecture in a line."""
+    """The measures and the size of an architecture, on one line."""
     measures, size = measures_of(record.arm), f"{record.arm.architecture.num_parameters():,} parameters"
     if measures is None:
         return f"{size}; its directions of time are measured one by one"

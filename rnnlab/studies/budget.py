@@ -1,8 +1,8 @@
-"""A study within a given time: how many trials that is comes out while it runs.
+"""A study within a given time; how many trials that allows becomes known while it runs.
 
-Every architecture has the same share of the time, that of its runs over seeds included. After a first round of trials
-the time of a trial is known; each further round has as many as the time left allows, but at most doubles what there is,
-so that the estimate gets better as it goes.
+Every architecture has the same share of the time, including its runs over seeds. After a first round of trials the time
+per trial is known. Each further round has as many trials as the remaining time allows, but at most doubles their
+number, so that the estimate improves on the way.
 """
 
 import re
@@ -36,12 +36,12 @@ def run_within(
     clock: Callable[[], float] = time.monotonic,
     **options: Unpack[WorkOptions],
 ) -> StudyRecord:
-    """Run a study for about so long.
+    """Run a study for about the given time.
 
-    Called again it goes on: how long trials took is in the store.
+    Called again, it continues: the store knows how long trials took.
 
     Args:
-        make: the specification, from the number of trials of each arm and the number of seeds.
+        make: a function from the number of trials of each arm and the number of seeds to the specification.
         names: of the arms.
         seconds: for tuning and seeds of all arms together.
         num_seeds: over how many seeds the best settings are trained at the end.
@@ -69,14 +69,14 @@ def run_within(
 
 
 def more_trials(record: StudyRecord, share: float, num_seeds: int, pace: float) -> dict[str, int]:
-    """How many trials each arm gets next; none where its time is up.
+    """How many trials each arm gets next; none if its time is up.
 
     Args:
         record: of the trials so far.
         share: how many seconds each arm has.
-        num_seeds: how many runs must be possible after them.
-        pace: how many seconds pass for each second of training: more than one where suggestions take long, less where
-            workers train side by side.
+        num_seeds: how many runs must still be possible after them.
+        pace: how many seconds pass per second of training: above one if suggestions take long, below one if workers
+            train side by side.
     """
     found: dict[str, int] = {}
     for each in record.arms:
@@ -87,7 +87,7 @@ def more_trials(record: StudyRecord, share: float, num_seeds: int, pace: float) 
 
 
 def training_seconds(record: ArmRecord) -> float:
-    """How long the trials of an arm took, the time of a population shared among its members."""
+    """How long the trials of an arm took, with the time of a population divided among its members."""
     return sum((trial.wall_seconds or 0.0) / (trial.population or 1) for trial in record.trials)
 
 
@@ -96,12 +96,12 @@ def _training_seconds(record: StudyRecord) -> float:
 
 
 def _pace(passed: float, trained: float) -> float:
-    """Seconds that pass for each second of training; 1 where nothing was trained that could tell."""
+    """How many seconds pass per second of training; 1 if nothing has been trained yet."""
     return max(LEAST_PACE, passed / trained) if trained > 0 else 1.0
 
 
 def _stored(study: str, store: str | Path) -> StudyRecord | None:
-    """The study, if it was begun before."""
+    """The record of the study, if it has begun."""
     place = Store(store)
     try:
         return load_record(study, place) if study in place.study_names() else None
@@ -125,5 +125,5 @@ def seconds_from_words(text: str) -> float:
         raise TuningError(f"a time is a number with a unit, such as 90s, 10m, 1h30m or 2d, got {text!r}")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?)([smhd])", text))
     if not seconds > 0:
-        raise TuningError(f"a time is longer than nothing, got {text!r}")
+        raise TuningError(f"a time is longer than zero, got {text!r}")
     return seconds

@@ -36,13 +36,13 @@ class Contender:
     """One architecture and how it fared.
 
     Args:
-        name: of its arm.
-        recurrent_depth, feedforward_depth, recurrent_skip_coefficient: its measures; None where it has none.
-        num_parameters: of the network.
-        scores: on test data, one for each run; None for one that diverged.
-        summary: of them.
+        name: the name of its arm.
+        recurrent_depth, feedforward_depth, recurrent_skip_coefficient: its measures; None if it has none.
+        num_parameters: the number of parameters of the network.
+        scores: the score of each run on test data; None for a run that diverged.
+        summary: the summary of these scores.
         interval: where the mean of all possible runs lies, by bootstrap.
-        num_trials, num_infeasible: of tuning.
+        num_trials, num_infeasible: how many trials tuning had, and how many of them diverged.
         validation: the best score of tuning.
     """
 
@@ -64,23 +64,23 @@ class Contender:
         return self.num_infeasible / self.num_trials if self.num_trials else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """All numbers; exact ones as texts such as "3/2"."""
+        """All numbers; exact ones as strings such as "3/2"."""
         return {name: _plain(value) for name, value in vars(self).items()} | {"infeasible_share": self.infeasible_share}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Architectures side by side.
+    """A comparison of architectures.
 
     Args:
         study: the name of the study.
-        task: what all were trained on, in words.
-        score: what they are compared by.
-        sample: whether the scores are those of the best setting over `seeds`, or of all `trials`.
-        contenders: in the order of the study.
-        tests: of all pairs.
-        level: how small a corrected p value must be.
-        verdict: what follows from them.
+        task: what all of them were trained on, in words.
+        score: the score by which they are compared.
+        sample: whether scores are those of the best setting over `seeds`, or those of all `trials`.
+        contenders: the architectures, in the order of the study.
+        tests: the tests of all pairs.
+        level: the corrected p value below which two architectures differ.
+        verdict: what follows from the tests.
     """
 
     study: str
@@ -94,7 +94,7 @@ class Comparison:
 
     @property
     def ranked(self) -> tuple[Contender, ...]:
-        """The contenders, the best mean first, those without a score last."""
+        """The contenders from the best mean to the worst, those without a score last."""
         sign = -1 if self.score.better == "higher" else 1
         known = [each for each in self.contenders if each.summary.num]
         rest = [each for each in self.contenders if not each.summary.num]

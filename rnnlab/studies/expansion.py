@@ -83,7 +83,9 @@ def _networks(owner: Product) -> list[dict[str, Any]]:
         return [{"architecture": name} for name in owner.architectures]
     for name in owner.architectures:
         if ":" in name or (not _is_file(name) and split_name(name)[1] is not None):
-            raise TuningError(f"architecture {name!r} gives its cell itself, so it cannot have those of cells")
+            raise TuningError(
+                f"architecture {name!r} gives its cell itself, so it cannot take the `cells` of the specification"
+            )
     return [{"architecture": name, "cell": cell} for name in owner.architectures for cell in owner.cells]
 
 
@@ -142,9 +144,7 @@ def _arm(name: str, owner: Product, labels: Mapping[str, Any], folder: Path, sha
     try:
         task = _task(labels, folder)
         network = _network(owner, labels, task, folder)
-        written = given_arguments(
-            {key.removeprefix(TASK): value for key, value in labels.items() if key.startswith(TASK)}
-        )
+        written = given_arguments(_arguments(labels))
         space, fixed = _space(owner, network, task, folder, written)
         check_given(space, {**owner.hyperparameters, **written}, "take it out, or put it into space.without")
         return Arm(
@@ -168,8 +168,12 @@ def _arm(name: str, owner: Product, labels: Mapping[str, Any], folder: Path, sha
 
 def _task(labels: Mapping[str, Any], folder: Path) -> AbstractTask:
     name = labels["task"]
-    arguments = {key.removeprefix("task."): value for key, value in labels.items() if key.startswith("task.")}
-    return named_task(str(folder / name) if name.endswith(".py") else name, **arguments)
+    return named_task(str(folder / name) if name.endswith(".py") else name, **_arguments(labels))
+
+
+def _arguments(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the task among an arm's labels."""
+    return {key.removeprefix(TASK): value for key, value in labels.items() if key.startswith(TASK)}
 
 
 def _network(owner: Product, labels: Mapping[str, Any], task: AbstractTask, folder: Path) -> Architecture:
@@ -196,8 +200,10 @@ def _is_file(written: str) -> bool:
 def _space(
     owner: Product, network: Architecture, task: AbstractTask, folder: Path, written: Mapping[str, Any]
 ) -> tuple[SearchSpace, Mapping[str, Any]]:
-    """What is tuned, and the hyperparameters that belong to it; `written` are arguments of the task, which a paper's
-    space does not tune then."""
+    """What is tuned, and the hyperparameters that a paper fixes beside it.
+
+    A paper's space does not tune the arguments of the task that are given in `written`.
+    """
     if not isinstance(owner.space, Mapping):
         return _whole_space(owner.space, network, task, folder, written)
     own = {name: row for name, row in owner.space.items() if name not in ("base", "without")}

@@ -64,7 +64,7 @@ def work_in_processes(study: str, store: str | Path, how: Work, *, num_workers: 
 
 
 def device_of(device: torch.device | str, number: int) -> torch.device | str:
-    """The device of a worker: of several GPUs each takes the next, unless somebody named one.
+    """The device of a worker: each takes the next of several GPUs, unless a particular one is given.
 
     >>> device_of("cpu", 3)
     'cpu'
@@ -75,7 +75,7 @@ def device_of(device: torch.device | str, number: int) -> torch.device | str:
 
 
 def _watch(study: str, workers: Sequence[_Process], how: Work) -> None:
-    """Hand on what workers say until all have ended."""
+    """Pass on the events of workers until all have ended."""
     alive, failures, is_told, is_done = list(workers), list[str](), False, False
     while alive:
         for pipe in wait([worker.pipe for worker in alive], timeout=POLL_SECONDS):
@@ -105,7 +105,7 @@ def _watch(study: str, workers: Sequence[_Process], how: Work) -> None:
 
 
 def _received(worker: _Process) -> TuningEvent | str | bool | None:
-    """An event, what is wrong, whether the study is done, or nothing more: the process is gone."""
+    """An event, an error in words, whether the study is done, or None if the process is gone."""
     try:
         return worker.pipe.recv()
     except (EOFError, OSError):
@@ -119,7 +119,7 @@ def _tell_lost(study: str, worker: _Process, num_left: int, how: Work) -> None:
 
 
 def _work(study: str, place: str, how: Work, threads: int, pipe: "Connection[Any, Any]") -> None:
-    """What a process does."""
+    """The work of one process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent says what to do
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     torch.set_num_threads(threads)
@@ -141,7 +141,7 @@ def _answer(study: str, place: str, how: Work) -> bool | str:
 
 def _teller(pipe: "Connection[Any, Any]") -> Callable[[TuningEvent], None]:
     def tell(event: TuningEvent) -> None:
-        with suppress(OSError):  # without a parent nobody listens, and `stop` soon says so
+        with suppress(OSError):  # the parent may be gone, which `stop` soon notices
             pipe.send(event)
 
     return tell

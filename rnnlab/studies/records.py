@@ -28,11 +28,11 @@ MOST_POINTS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Finalist:
-    """One of an arm's best settings over seeds.
+    """One of an arm's best settings, trained over seeds.
 
     Args:
-        arm: what trains it.
-        trials: by number; each has its own `seed`.
+        arm: the arm that trains it.
+        trials: its runs by number; each has its own `seed`.
     """
 
     arm: Arm
@@ -45,7 +45,7 @@ class Finalist:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """The less, the better: how many seeds diverged, then the mean of the others on validation."""
+        """The lower, the better: how many seeds diverged, then the mean of the others on validation."""
         values = [trial.value for trial in self.trials if trial.value is not None]
         mean = sum(values) / len(values) if values else 0.0
         return _num_ended(self.trials) - len(values), -mean if self.arm.is_maximised else mean
@@ -53,15 +53,15 @@ class Finalist:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmRecord:
-    """What came of an arm.
+    """The results of an arm.
 
     Args:
         arm: what was tuned.
-        labels: where it stands in its study: `task`, `architecture`, `cell`, `depth`, `parameters`, ..., those that the
-            specification gives.
-        trials: of tuning, by number.
-        finalists: its best settings, the best of tuning first, to be trained over seeds; none before tuning is
-            complete, or where no trial is.
+        labels: its place in the study: `task`, `architecture`, `cell`, `depth`, `parameters`, ..., as far as the
+            specification gives them.
+        trials: the trials of tuning, by number.
+        finalists: its best settings, the best of tuning first, which are trained over seeds; none before tuning is
+            complete, or if no trial is.
     """
 
     arm: Arm
@@ -76,12 +76,12 @@ class ArmRecord:
 
     @property
     def chosen(self) -> Trial | None:
-        """The trial of tuning whose setting is the arm's result: that of `repeated`, or the best where that is None."""
+        """The trial of tuning whose setting is the arm's result: that of `repeated`, or `best` if that is None."""
         place = 0 if self._winner is None else self.finalists.index(self._winner)
         return next(iter(self.best_trials(place + 1)[place:]), None)
 
     def best_trials(self, count: int) -> tuple[Trial, ...]:
-        """The best trials of tuning at so many different points, the best first; fewer where there are no more."""
+        """The best trials of tuning at `count` different points, the best first; fewer if there are no more."""
         return best_trials(self.trials, count, is_maximised=self.arm.is_maximised)
 
     @property
@@ -92,27 +92,27 @@ class ArmRecord:
 
     @property
     def repeated(self) -> Arm | None:
-        """What trains the best of the finalists, by its scores on validation; None where there are none."""
+        """The arm that trains the best finalist, judged by its scores on validation; None if there are no finalists."""
         return None if self._winner is None else self._winner.arm
 
     @property
     def repeats(self) -> tuple[Trial, ...]:
-        """The trials of that one, by number; each has its own `seed`."""
+        """The trials of `repeated`, by number; each has its own `seed`."""
         return () if self._winner is None else self._winner.trials
 
     @property
     def trials_over_seeds(self) -> tuple[Trial, ...]:
-        """Those of all finalists."""
+        """The trials of all finalists."""
         return tuple(trial for each in self.finalists for trial in each.trials)
 
     @property
     def all_trials(self) -> tuple[Trial, ...]:
-        """Those of tuning, and those of all finalists."""
+        """The trials of tuning and of all finalists."""
         return (*self.trials, *self.trials_over_seeds)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all its trials have ended, those over seeds too."""
+        """Whether all its trials have ended, including those over seeds."""
         return _num_ended(self.trials) >= self.arm.num_trials and all(each.is_complete for each in self.finalists)
 
     def to_json(self, max_points: int = MOST_POINTS) -> dict[str, Any]:
@@ -154,14 +154,14 @@ class ArmRecord:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StudyRecord:
-    """What came of a study.
+    """The results of a study.
 
     Args:
-        name: of the study.
+        name: the name of the study.
         store: where it is, or was.
-        spec: what it was made from; None if it was made by `tune`.
-        arms: what came of each.
-        sittings: when workers worked on it, and for how long; those on the best settings over seeds too.
+        spec: its specification; None if it was made by `tune`.
+        arms: the results of each arm.
+        sittings: when workers worked on it, and for how long, including the runs over seeds.
     """
 
     name: str
@@ -172,7 +172,7 @@ class StudyRecord:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all trials have ended, and the best settings were trained over all seeds."""
+        """Whether all trials have ended, including those of the best settings over all seeds."""
         wanted = 0 if self.spec is None or not self.spec.seeds else self.spec.finalists
         return all(each.is_complete and len(each.finalists) >= len(each.best_trials(wanted)) for each in self.arms)
 
@@ -216,7 +216,8 @@ class StudyRecord:
         """Write a JSON file, whole or not at all; one whose name ends in .gz is compressed.
 
         Raises:
-            TuningError: it cannot be written, or could not be read again, for its name ends otherwise.
+            TuningError: the file cannot be written, or its name has another ending, under which it could not be read
+                again.
         """
         if not is_record_file(path):
             raise TuningError(f"a record is a .json or .json.gz file, got {path}")
@@ -232,10 +233,10 @@ class StudyRecord:
 
 
 def load_record(name: str | Path, store: Store | str | Path = DEFAULT) -> StudyRecord:
-    """Everything that is known of a study.
+    """All results of a study.
 
     Args:
-        name: of the study, or a file that `StudyRecord.save` wrote (what ends in .json or .json.gz).
+        name: the name of the study, or a file that `StudyRecord.save` wrote (any name that ends in .json or .json.gz).
         store: where it is.
 
     Raises:

@@ -1,7 +1,8 @@
 """The best settings of every arm again, over several seeds (C73): a second study in the same store.
 
-It is decided once, when all trials of tuning have ended, by whichever worker is there first; all others find it. Tuning
-tries each setting once, so that the best may owe its place to luck: of several finalists the best over seeds counts.
+They are chosen once, when all trials of tuning have ended, by whichever worker is there first; all others read that
+choice. Tuning tries each setting only once, so the best may owe its place to luck: of several finalists, the best over
+seeds counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from rnnlab.tuning.tune import best_trials
 
 
 def repeats_name(study: str) -> str:
-    """What the second study is called.
+    """The name of the second study.
 
     >>> repeats_name("first")
     'first seeds'
@@ -30,7 +31,7 @@ def repeats_name(study: str) -> str:
 
 
 def finalist_name(arm: str, place: int) -> str:
-    """What an arm of the second study is called: the best setting as its arm in tuning.
+    """The name of an arm of the second study; the best setting has the name of its arm in tuning.
 
     >>> finalist_name("gru", 1), finalist_name("gru", 2)
     ('gru', 'gru #2')
@@ -47,8 +48,8 @@ def finalists_of(arm: Arm, there: Mapping[str, Arm]) -> tuple[Arm, ...]:
 def repeated(arm: Arm, best: Trial, num_seeds: int, place: int = 1) -> Arm:
     """The arm that trains a setting again, from other initial weights and with other batches.
 
-    Seeds count on from that of tuning, to which a good setting may owe something. Where a text is read in order there
-    is nothing to draw, and its trials differ in their initial weights only.
+    Seeds count on from that of tuning, which may itself have favoured the setting. Where a text is read in order there
+    are no batches to draw, and its trials differ in their initial weights only.
     """
     name = SEEDS if arm.task.feed == "samples" else "seed"
     values = arm.to_json()
@@ -69,15 +70,15 @@ def decide_repeats(
 ) -> tuple[Arm, ...]:
     """The arms of the second study, which is made if it is not there; none where no trial of any arm is complete.
 
-    First come all that were best in tuning, then all second ones, and so on: a study that gains finalists stays the
-    first part of what it becomes.
+    First come the best settings of all arms, then all second ones, and so on: a study that gains finalists keeps its
+    first arms unchanged.
 
     Args:
         store: where the study is.
         study: its name; all its trials have ended.
         arms: its arms.
-        num_seeds: how many seeds; it may have grown.
-        num_finalists: how many settings of each arm; it may have grown.
+        num_seeds: how many seeds; more than before is allowed.
+        num_finalists: how many settings of each arm; more than before is allowed.
     """
     name = repeats_name(study)
     there = store.arms(name) if name in store.study_names() else ()
@@ -115,7 +116,7 @@ def check_may_grow(store: Store, study: str, arms: Sequence[Arm]) -> None:
 
 
 def _chosen(store: Store, study: str, missing: Sequence[tuple[Arm, int]], num_seeds: int) -> list[Arm]:
-    """The arms that train the setting at some place among the best of an arm, where it has so many."""
+    """The arms that train the setting at some place among the best of an arm, if it has that many."""
     most = {arm.name: (arm, place) for arm, place in missing}  # an arm's last place comes last
     best = {
         name: best_trials(Trials(store, study, arm).all(), place, is_maximised=arm.is_maximised)

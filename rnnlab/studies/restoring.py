@@ -1,4 +1,4 @@
-"""Put the record of a study back into a store, to go on with it there: on another machine, or long after the first."""
+"""Put the record of a study back into a store, to continue it there: on another machine, or long after."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -15,16 +15,16 @@ from rnnlab.tuning.trials import Trial, Trials
 
 
 def restore_study(record: StudyRecord, store: Store) -> None:
-    """Make a study as its record says it was. Trials that had not ended are trained again, from the beginning.
+    """Make a study as its record describes it. Trials that had not ended are trained again from the beginning.
 
     Learning curves have the points that the record kept; nothing else is lost.
 
     Args:
         record: of the study.
-        store: where no study of that name is.
+        store: a store without a study of that name.
 
     Raises:
-        TuningError: there is one.
+        TuningError: the store has one already.
     """
     second = repeats_name(record.name)
     if {record.name, second} & set(store.study_names()):
@@ -57,7 +57,7 @@ def _restore_arm(store: Store, study: str, arm: Arm, trials: Sequence[Trial]) ->
     seconds = max(trial.wall_seconds or 0.0 for trial in kept)
     lot = lots.claim(arm.name, [], [trial.point for trial in kept], "a record", seconds=seconds)
     if lot is None:
-        raise TuningError(f"store {store.place}: somebody else is making {study!r}")
+        raise TuningError(f"store {store.place}: another process is adding {study!r}")
     Trials(store, study, arm).restore(lot, kept)
     is_over = lots.finish(lot) if all(trial.has_ended for trial in kept) else lots.hand_back(lot)
     assert is_over, "a lot that was just made is nobody else's"

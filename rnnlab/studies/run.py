@@ -48,18 +48,19 @@ def run_study(
     cpus_per_worker: int = 1,
     **options: Unpack[WorkOptions],
 ) -> StudyRecord:
-    """Do what a specification asks for, as far as it is not done, and give everything that came of it.
+    """Run the study that a specification describes, as far as it has not been run, and return all its results.
 
-    Called again it goes on where it was; several processes or machines that call it with the same store share the work.
+    Called again, it continues where it stopped; several processes or machines that call it with the same store share
+    the work.
 
     Args:
-        spec: a specification, the file that holds one, the name of one that comes with rnnlab, or of a study that is
-            in the store.
-        scale: which of its scales, where `spec` is a file or a name.
+        spec: a specification, a file that contains one, or the name of one that comes with rnnlab or of a study in the
+            store.
+        scale: which of its scales, if `spec` is a file or a name.
         store: a SQLite file, or the URL of a PostgreSQL database.
-        workers: how many processes of this machine, or tasks of the cluster, work on it.
+        workers: how many processes of this machine, or tasks of the cluster, share the work.
         ray: the address of a Ray cluster, or `local`.
-        cpus_per_worker: how many cores each worker has there, if it has no GPU.
+        cpus_per_worker: how many cores each worker has on the cluster, if it has no GPU.
         options: as in `Work`.
 
     Raises:
@@ -74,13 +75,13 @@ def run_study(
     >>> [(each.arm.name, len(each.trials), len(each.repeats)) for each in record.arms]
     [('sh', 2, 2), ('td', 2, 2)]
     """
-    _work(workers, options)
+    _checked_work(workers, options)  # wrong options are refused before anything is stored
     if not isinstance(spec, StudySpec) and scale is None and _is_stored(spec, store):
         return resume_study(
             str(spec), store=store, workers=workers, ray=ray, cpus_per_worker=cpus_per_worker, **options
         )
     found = _found(spec, scale)
-    read_paper(found)  # a wrong table of a paper is said now, and not after all is trained
+    read_paper(found)  # a wrong [paper] table is refused now, not after everything is trained
     rows = expand(found)
     require_data([row.arm for row in rows])
     place = Store(store)
@@ -92,7 +93,7 @@ def run_study(
 
 
 def _is_stored(written: str | Path, store: str | Path) -> bool:
-    """Whether a study of that name is in the store, and no specification."""
+    """Whether that is the name of a study in the store, and not of a specification."""
     if is_file(written) or written in shipped_specs() or not is_there(store):
         return False
     with opened(store) as place:
@@ -108,16 +109,15 @@ def _found(spec: StudySpec | str | Path, scale: str | None) -> StudySpec:
 
 
 def add_study(store: Store, spec: StudySpec, rows: Sequence[LabelledArm]) -> None:
-    """Write a study down, so that workers can find it; one that is there stays, and may have more trials, seeds
-    or finalists.
+    """Store a study, so that workers can find it; one that is there stays, but may gain trials, seeds or finalists.
 
     Args:
-        store: where.
+        store: where to store it.
         spec: its specification.
-        rows: what that expands to.
+        rows: the arms to which that expands.
 
     Raises:
-        TuningError: a study of that name is there, and is another one.
+        TuningError: a different study of that name is there.
     """
     arms = [row.arm for row in rows]
     check_may_grow(store, spec.study, arms)
@@ -134,16 +134,16 @@ def resume_study(
     cpus_per_worker: int = 1,
     **options: Unpack[WorkOptions],
 ) -> StudyRecord:
-    """Go on with a study that is in the store, or with the record of one, which is put there.
+    """Continue a study from the store, or from its record, which is first put into the store.
 
     Args:
-        name: of the study, or a file that `StudyRecord.save` wrote (what ends in .json or .json.gz).
+        name: the name of the study, or a file that `StudyRecord.save` wrote (any name that ends in .json or .json.gz).
         store, workers, ray, cpus_per_worker, options: as in `run_study`.
 
     Raises:
         TuningError: there is no such study, or the store cannot be used.
     """
-    how = _work(workers, options)
+    how = _checked_work(workers, options)
     if is_record_file(name):
         name = _restored(name, store)
     if ray is not None:
@@ -157,7 +157,7 @@ def resume_study(
 
 
 def _restored(file: str, store: str | Path) -> str:
-    """The name of the study whose record is put into the store, unless it was, and has gone on since."""
+    """Put the study of a record file into the store, unless it is there already; returns its name."""
     record, place = load_record(file), Store(store)
     try:
         if record.name in place.study_names():
@@ -169,8 +169,8 @@ def _restored(file: str, store: str | Path) -> str:
     return record.name
 
 
-def _work(workers: int, options: WorkOptions) -> Work:
-    """How workers work, checked before anything is written down."""
+def _checked_work(workers: int, options: WorkOptions) -> Work:
+    """The options of all workers, checked."""
     whole("workers", workers, 1)
     return Work(**options)
 
@@ -181,5 +181,5 @@ def _work_here(name: str, store: str | Path, how: Work) -> None:
 
 
 def record_to_json(record: StudyRecord) -> dict[str, Any]:
-    """What came of a study, for a program to read."""
+    """The results of a study, for a program to read."""
     return {"study": record.name, "is_complete": record.is_complete} | record.to_json()

@@ -86,11 +86,11 @@ class Product:
 
 @dataclass(frozen=True)
 class StudySpec:
-    """A study before it is run; `from_json` and `load_spec` make it.
+    """The specification of a study; `from_json` and `load_spec` make it.
 
     Args:
-        document: all keys and values, at its scale.
-        folder: where files that it names are looked for.
+        document: all keys and values, at the chosen scale.
+        folder: the folder in which files that it names are looked for.
 
     >>> spec = StudySpec.from_json({"name": "first", "task": "adding", "architectures": ["sh", "td"],
     ...                             "parameters": [1000, 10000], "trials": 20})
@@ -108,14 +108,15 @@ class StudySpec:
     def __post_init__(self) -> None:
         check_keys("the specification", self.document, _KEYS)
         try:
-            object.__setattr__(self, "document", json.loads(json.dumps(self.document)))  # nobody else's, and as stored
+            # a copy of its own, with the types that JSON keeps
+            object.__setattr__(self, "document", json.loads(json.dumps(self.document)))
         except TypeError as error:
             raise TuningError(f"the specification contains a value that cannot be written as JSON: {error}") from error
         if "name" not in self.document:
             raise TuningError("the specification lacks a name")
         check_name("a study", self.study)
         if self.study.endswith(SEEDS):
-            raise TuningError(f"the name of a study does not end in {SEEDS!r}, got {self.study!r}")
+            raise TuningError(f"the name of a study may not end in {SEEDS!r}, got {self.study!r}")
         for key in ("title", "scale"):
             if not isinstance(self.document.get(key, ""), str):
                 raise TuningError(f"{key} is a text, got {self.document[key]!r}"[:300])
@@ -130,28 +131,28 @@ class StudySpec:
 
     @property
     def name(self) -> str:
-        """As the file has it."""
+        """The name as in the file, without a scale."""
         return self.document["name"]
 
     @property
     def title(self) -> str:
-        """What it is about."""
+        """A line about its subject."""
         return self.document.get("title", "")
 
     @property
     def scale(self) -> str | None:
-        """At which scale it is; None if there is only one."""
+        """Its scale; None if it has no scales."""
         return self.document.get("scale")
 
     @property
     def study(self) -> str:
-        """What it is called in a store: NAME, or NAME-SCALE."""
+        """Its name in a store: NAME, or NAME-SCALE."""
         name = self.document["name"]
         return name if self.scale is None or not isinstance(name, str) else f"{name}-{self.scale}"
 
     @property
     def budget(self) -> int | None:
-        """How many trials all arms have together; None where each has its own number."""
+        """How many trials all arms have together; None if each has its own number."""
         return whole("budget", self.document["budget"], 1) if "budget" in self.document else None
 
     @property
@@ -166,7 +167,7 @@ class StudySpec:
 
     @property
     def products(self) -> tuple[Product, ...]:
-        """What the arms are made of."""
+        """The products of lists that the arms are made from."""
         shared = {key: value for key, value in self.document.items() if key in _PRODUCT_KEYS}
         if "arms" not in self.document:
             return (_product("the specification", shared),)
@@ -186,17 +187,17 @@ class StudySpec:
         return "\n".join([*lines, *(f"  {key:<{width}}  {_shown(rows[key])}" for key in sorted(rows))])
 
     def to_json(self) -> dict[str, Any]:
-        """All keys and values; `from_json` makes the specification again."""
+        """All keys and values; `from_json` reads them back."""
         return json.loads(json.dumps(self.document))
 
     @classmethod
     def from_json(cls, values: Any, *, scale: str | None = None, folder: str | Path = ".") -> "StudySpec":
-        """A specification from keys and values as a file has them.
+        """A specification from keys and values as in a file.
 
         Args:
-            values: by key.
-            scale: which of its scales; if omitted, the default one.
-            folder: where files that it names are looked for.
+            values: the values by key.
+            scale: which of its scales; by default the default one.
+            folder: the folder in which files that it names are looked for.
 
         Raises:
             TuningError: naming the key that is wrong.
@@ -237,7 +238,7 @@ def read_document(path: Path) -> Any:
 
 
 def default_scale(values: Mapping[str, Any]) -> str | None:
-    """The scale that is meant where nobody says."""
+    """The scale that is used unless another one is chosen."""
     scale = values.get("scale")
     if not isinstance(scale, Mapping):
         return scale
@@ -267,7 +268,7 @@ def scaled(values: Mapping[str, Any]) -> dict[str | None, dict[str, Any]]:
 
 
 def overridden(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with changes; what a change excludes goes, and hyperparameters are changed one by one.
+    """Values with changes: a key that a change rules out is dropped, and hyperparameters are changed one by one.
 
     >>> overridden({"units": 64, "hyperparameters": {"l2": 0.1, "momentum": 0.5}},
     ...            {"parameters": 1000, "hyperparameters": {"l2": 0.2}})
@@ -319,7 +320,7 @@ def _check_rivals(where: str, values: Mapping[str, Any]) -> None:
 
 
 def _tasks(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Names and arguments of all tasks; lists in `each` are gone through."""
+    """Names and arguments of all tasks: one task for every combination of the values in `each`."""
     key = "task" if "task" in values else "tasks"
     written = (values["task"],) if key == "task" else many(values["tasks"])
     found: list[dict[str, Any]] = []

@@ -7,10 +7,10 @@ from rnnlab.tuning.worker import Work, work
 
 
 def work_on_stages(store: Store, study: str, how: Work) -> bool:
-    """Work on a study until it is done, or somebody says stop; returns whether it is done.
+    """Work on a study until it is done, or `how.stop` says so; returns whether it is done.
 
-    Any number of workers do so at once. Whoever finds that all trials of tuning have ended decides what is trained over
-    seeds; all find the same.
+    Any number of workers may do so at once. The first to find that all trials of tuning have ended decides what is
+    trained over seeds; the others read that decision.
 
     Args:
         store: where the study is.

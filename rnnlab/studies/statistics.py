@@ -1,6 +1,6 @@
 """Statistics of scores: summaries, tests of two samples, Holm's correction, intervals (C71-C74).
 
-A run that diverged has no score and is None here: it is left out of every number, and counted.
+A run that diverged has no score, and is None here: it is left out of every number except the count of such runs.
 """
 
 import math
@@ -23,11 +23,11 @@ Scores = Sequence[float | None]
 
 @dataclass(frozen=True)
 class Interval:
-    """Between which values something lies.
+    """The values between which something lies.
 
     Args:
         low, high: its ends.
-        confidence: how sure that is.
+        confidence: with what probability.
     """
 
     low: float
@@ -40,7 +40,7 @@ class Summary:
     """Runs in numbers, as in Collins et al.'s table App.1 (C73).
 
     Args:
-        num: how many runs have a score; all others count for nothing but `num_infeasible`.
+        num: how many runs have a score; the others count only in `num_infeasible`.
         num_infeasible: how many have none.
         least, mean, median, most: of the scores; NaN where there are none.
         deviation: their standard deviation (of a sample, divided by num - 1); NaN where there are fewer than two.
@@ -72,7 +72,7 @@ class Summary:
 
 
 def feasible(scores: Scores) -> np.ndarray:
-    """The scores that there are."""
+    """The scores of runs that have one."""
     return np.array([score for score in scores if score is not None], dtype=float)
 
 
@@ -103,7 +103,7 @@ class Welch:
         t: the first mean minus the second, over the standard error of the difference; negative where the second mean is
             larger (C74).
         degrees_of_freedom: after Welch and Satterthwaite.
-        p: how often a difference at least so large would come about by chance, if there were none.
+        p: how often chance alone would produce a difference at least this large.
     """
 
     t: float
@@ -112,7 +112,7 @@ class Welch:
 
 
 def welch(first: Scores, second: Scores) -> Welch | None:
-    """Test whether two samples have the same mean, without supposing that they vary alike; two-sided.
+    """Test whether two samples have the same mean, without assuming that they vary equally; two-sided.
 
     Samples that do not vary at all are equal (p 1) or different (p 0), with as many degrees of freedom as Student's
     test would have.
@@ -160,8 +160,8 @@ def explained_share(sizes: Sequence[float], scores: Sequence[float]) -> float | 
     """How much of the variance of scores' logarithms a power law of the sizes explains, from 0 to 1.
 
     Returns:
-        None where there is nothing to explain, or nothing to explain it with: fewer than three scores, all equal, or
-        all of one size; or where scores are not above 0, and have no logarithm.
+        None if it cannot be computed: with fewer than three scores, with equal scores, with equal sizes, or with scores
+        that are not above 0 and so have no logarithm.
 
     >>> explained_share([1, 10, 100], [8.0, 4.0, 2.0]), explained_share([1, 1, 2], [8.0, 2.0, 4.0])
     (1.0, 0.0)
@@ -173,12 +173,12 @@ def explained_share(sizes: Sequence[float], scores: Sequence[float]) -> float | 
 
 
 def _squared_errors(*samples: np.ndarray) -> list[float]:
-    """The squares of the standard errors of means; of equal values, whose variance may be rounded, exactly 0."""
+    """The squared standard errors of means; exactly 0 for equal values, whose variance may be rounded."""
     return [float(np.var(each, ddof=1)) / len(each) if np.ptp(each) else 0.0 for each in samples]
 
 
 def _mean(values: np.ndarray) -> float:
-    """The mean; of equal values, whose sum may be rounded, it is that value."""
+    """The mean; for equal values, whose sum may be rounded, exactly that value."""
     return float(np.mean(values)) if np.ptp(values) else float(values[0])
 
 
@@ -189,13 +189,14 @@ def _without_variance(difference: float, freedom: float) -> Welch:
 
 
 def tends_lower(first: Scores, second: Scores, *, are_paired: bool) -> float | None:
-    """How often the first scores would lie so much below the second ones by chance, or above them: a test of ranks.
+    """How often chance alone would put the first scores this far below the second ones, or above them: a test of ranks.
 
-    Of pairs it is Wilcoxon's test of their differences, otherwise Mann and Whitney's. Scores that lie above give 1.
+    Pairs are compared by Wilcoxon's test of their differences, other samples by Mann and Whitney's. If the first scores
+    lie above the second ones, the result is 1.
 
     Args:
         first, second: the scores.
-        are_paired: whether those at the same place belong together; pairs of which one has no score are left out.
+        are_paired: whether scores at the same place belong together; pairs with a missing score are left out.
 
     Returns:
         None where there is nothing to compare.
@@ -224,9 +225,9 @@ def tends_lower(first: Scores, second: Scores, *, are_paired: bool) -> float | N
 
 
 def _exact_p_of_ranks(a: np.ndarray, b: np.ndarray) -> float:
-    """How many of all divisions into groups of these sizes give the first one ranks so low.
+    """The share of all divisions into groups of these sizes that give the first group ranks this low.
 
-    Of scores with ties scipy takes a normal approximation, which for three against three says 0.05 in place of 0.1.
+    For scores with ties scipy uses a normal approximation, which for three against three gives 0.05 instead of 0.1.
     """
     from scipy.stats import rankdata
 
@@ -236,9 +237,9 @@ def _exact_p_of_ranks(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def fails_less(first: Scores, second: Scores, *, are_paired: bool) -> float | None:
-    """How often the first runs would lack a score so much more seldom than the second ones by chance, or more often.
+    """How often chance alone would make the first runs fail this much less often than the second ones, or more often.
 
-    Of pairs it is McNemar's exact test, otherwise Fisher's; arguments and result as those of `tends_lower`.
+    Pairs are compared by McNemar's exact test, other samples by Fisher's; arguments and result are as in `tends_lower`.
 
     >>> fails_less([1.0] * 9 + [None], [1.0] * 2 + [None] * 8, are_paired=False)
     0.005477494641581329
@@ -260,7 +261,7 @@ def fails_less(first: Scores, second: Scores, *, are_paired: bool) -> float | No
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction: p values, in the same order, that stay honest when so many tests are made.
+    """Holm's correction: p values, in the same order, corrected for the number of tests.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -332,13 +333,13 @@ def mean_interval(
 ) -> Interval | None:
     """Where the mean of all possible runs lies: the bias-corrected and accelerated (BCa) bootstrap.
 
-    It is too narrow where runs are few: of normal scores it holds the mean 72 times in 100 with three, 84 with five and
-    89 with ten.
+    It is too narrow for few runs: for normally distributed scores it contains the mean 72 times in 100 with three, 84
+    times with five and 89 times with ten.
 
     Args:
         scores: those of some runs.
         generator: of the resamples.
-        confidence: how sure to be.
+        confidence: the probability to aim for.
         num_resamples: how many to draw.
 
     Returns:
@@ -359,7 +360,7 @@ def mean_interval(
 
 
 def difference_interval(first: Scores, second: Scores, *, confidence: float = CONFIDENCE) -> Interval | None:
-    """Where the difference of two means lies: Welch's interval, which leaves out 0 where the p of `welch` is small.
+    """Where the difference of two means lies: Welch's interval, which excludes 0 exactly if `welch` gives a small p.
 
     Returns:
         None where a sample has fewer than two scores.

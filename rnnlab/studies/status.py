@@ -1,4 +1,4 @@
-"""How studies stand: progress, best so far, who works on them, how long it will take."""
+"""The progress of studies: results so far, active workers, time left."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,10 +23,10 @@ class WorkerStanding:
     """A worker that has trials of a study.
 
     Args:
-        name: machine, process, and a word that tells it from others.
+        name: machine, process, and a word that distinguishes it from others.
         arm: what it trains.
         num_trials: how many at once.
-        silent_seconds: how long ago it last said that it is alive.
+        silent_seconds: how many seconds ago it last reported that it is alive.
     """
 
     name: str
@@ -37,19 +37,19 @@ class WorkerStanding:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyStatus:
-    """How a study stands.
+    """The progress of a study.
 
     Args:
-        name: of the study.
+        name: the name of the study.
         store: where it is.
-        arms: how tuning stands, arm by arm.
-        seeds: how the best settings over seeds stand, the first of each arm first; empty before tuning is complete, or
-            where there are none.
-        num_seeds: how many seeds there are to be.
-        num_finalists: how many settings, of all arms together, are to be trained over them.
-        workers: those that are alive.
-        lost: those that have been silent for longer than they said; others go on with their trials.
-        seconds_left: estimated from the trials that have ended; None before the first, 0 once all have.
+        arms: the progress of tuning, arm by arm.
+        seeds: the progress of the runs over seeds, the best setting of each arm first; empty before tuning is complete,
+            or if there are no such runs.
+        num_seeds: how many seeds are planned.
+        num_finalists: how many settings, of all arms together, are trained over these seeds.
+        workers: the workers that are alive.
+        lost: workers that have been silent for longer than their grace; others take over their trials.
+        seconds_left: an estimate from the trials that have ended; None before the first has, 0 once all have.
     """
 
     name: str
@@ -99,7 +99,7 @@ class StudyEntry:
         num_arms: how many arms it has.
         num_ended, num_trials: how many trials have ended, of how many, those over seeds included once they are decided.
         is_complete: whether nothing is left to do.
-        problem: why nothing but its name is known, where it cannot be read.
+        problem: why only its name is known, if it cannot be read.
     """
 
     name: str
@@ -112,10 +112,10 @@ class StudyEntry:
 
 
 def study_status(name: str, store: Store | str | Path = DEFAULT) -> StudyStatus:
-    """How a study stands.
+    """The progress of a study.
 
     Args:
-        name: of the study.
+        name: the name of the study.
         store: where it is.
 
     Raises:
@@ -126,7 +126,7 @@ def study_status(name: str, store: Store | str | Path = DEFAULT) -> StudyStatus:
 
 
 def list_studies(store: Store | str | Path = DEFAULT) -> tuple[StudyEntry, ...]:
-    """The studies in a store, by name; none where the file is not there yet."""
+    """The studies in a store, by name; none if the store does not exist yet."""
     if not isinstance(store, Store) and not is_there(store):
         return ()
     with opened(store) as place:

@@ -1,4 +1,4 @@
-"""The specifications of studies, in a table of their store: what a study was made from, and the labels of its arms."""
+"""The specifications of studies in a table of their store: what each was made from, and the labels of its arms."""
 
 import json
 import time
@@ -25,7 +25,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class StoredSpec:
-    """What is kept of a specification.
+    """What is stored about a specification.
 
     Args:
         spec: the specification.
@@ -47,10 +47,10 @@ class StoredSpec:
 
 @contextmanager
 def opened(store: Store | str | Path) -> Generator[Store]:
-    """A store to read from: one that is open, or one that must be there, and is closed afterwards.
+    """A store to read from: an open one, or one that must exist, and is closed afterwards.
 
     Raises:
-        TuningError: there is none; reading does not make one.
+        TuningError: it does not exist; reading does not create one.
     """
     if isinstance(store, Store):
         yield store
@@ -65,12 +65,12 @@ def opened(store: Store | str | Path) -> Generator[Store]:
 
 
 def is_there(store: str | Path) -> bool:
-    """Whether a store is there: a file, or a server that will say so itself."""
+    """Whether a store exists: a file, or a server, which reports problems itself."""
     return "://" in str(store) or Path(store).exists()
 
 
 def keep_spec(store: Store, study: str, stored: StoredSpec) -> None:
-    """Write it down; one that is there is replaced, since the study was found to be the same."""
+    """Store a specification, replacing an older one: the study was found to be the same."""
     _make_table(store)
     content = json.dumps(stored.to_json())
     if not store.insert(SPECS.insert().values(study=study, content=content)):
@@ -88,7 +88,7 @@ def read_spec(store: Store, study: str) -> StoredSpec | None:
 
 
 def _make_table(store: Store) -> None:
-    """Processes that begin at once may both want to make it: the slower one finds it at its next try."""
+    """Create the table. Processes that begin at once may both try: the slower one finds it at its next attempt."""
     for attempt in range(_ATTEMPTS):
         try:
             with store.engine.begin() as connection:

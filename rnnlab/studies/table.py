@@ -54,11 +54,12 @@ _PLAIN = ("number", "state", "value", "outcome", "reason", "num_steps", "best_st
 
 
 def load_study(name: str | Path, store: Store | str | Path = DEFAULT) -> "DataFrame":
-    """All trials of a study, one a row: those of tuning (`stage` is "tuning"), then the best settings over seeds
-    (`stage` is "seeds"), those of all finalists.
+    """All trials of a study as a table, one per row.
+
+    First come those of tuning (`stage` is "tuning"), then those of all finalists over seeds (`stage` is "seeds").
 
     Args:
-        name: of the study, or the file of a record.
+        name: the name of the study, or a file with its record.
         store: where it is.
 
     Raises:
@@ -121,7 +122,7 @@ def table_format(written: str | None, path: Path | None) -> str:
     """
     wanted = written or (path.suffix.removeprefix(".") if path is not None else "csv")
     if wanted not in FORMATS:
-        raise TuningError(f"{wanted!r} is no format of a table: {nearest(wanted, FORMATS)}")
+        raise TuningError(f"{wanted!r} is not a format of a table: {nearest(wanted, FORMATS)}")
     return wanted
 
 

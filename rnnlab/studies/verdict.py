@@ -19,13 +19,14 @@ LEARNED = 0.05  # the share of the way from chance to the best score that counts
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a comparison comes to.
+    """The conclusion of a comparison.
 
     Args:
-        winner: the one architecture that is significantly better than all others; None where there is none.
+        winner: the architecture that is significantly better than all others; None if there is none.
         leaders: the architecture with the best mean and those that do not differ significantly from it, best first.
-        sentence: what to remember.
-        details: what else to know: how sure that is, who cannot be judged, who has learned nothing.
+        sentence: the conclusion in one sentence.
+        details: further sentences: how certain it is, which architectures cannot be judged, and which have learned
+            nothing.
     """
 
     winner: str | None
@@ -49,11 +50,11 @@ def judge(
 
     Args:
         score: what is compared, and whether lower or higher values are better.
-        own: the same for each architecture, with the best value of its own task.
+        own: the same for each architecture, with the best value of its own variant of the task.
         summaries: the runs of each architecture.
         tests: Welch's tests of all pairs, corrected.
         level: how small a corrected p value must be.
-        sample: what the runs differ in: `seeds` or `trials`.
+        sample: whether the runs differ in their `seeds`, or are the `trials` of tuning.
     """
     sign = -1 if score.better == "higher" else 1
     judged = sorted(
@@ -73,11 +74,11 @@ def judge(
 
 
 def without_seeds(score: Score, best: Mapping[str, float | None]) -> Verdict:
-    """What can be said of trials that a sampler chose, each with an eye on those before: no test is made of them.
+    """The verdict on trials that a sampler chose: each depends on earlier ones, so no test is made of them.
 
     Args:
         score: what is compared.
-        best: the best trial of each architecture on validation; None where none has a score.
+        best: the best trial of each architecture on validation; None if none has a score.
     """
     sign = -1 if score.better == "higher" else 1
     known = {name: value for name, value in best.items() if value is not None}
@@ -93,7 +94,7 @@ def without_seeds(score: Score, best: Mapping[str, float | None]) -> Verdict:
 
 @dataclass(frozen=True)
 class _Case:
-    """What is known, and how to put it."""
+    """The facts of a comparison, and how to put them into words."""
 
     score: Score
     own: Mapping[str, Score]
@@ -142,7 +143,7 @@ class _Case:
         return [(one, other) for one, other in combinations(judged, 2) if self.differ(one, other)]
 
     def gap(self, best: str, other: str) -> str:
-        """How far apart two means are, in words that suit their sizes."""
+        """How far apart two means are, in words that suit their size."""
         ours, theirs = self.summaries[best].mean, self.summaries[other].mean
         if self.score.better == "higher":
             return f"{shown(ours - theirs)} above that of"
@@ -163,7 +164,7 @@ class _Case:
         return [*found, *self.other_pairs(judged[1:]), *self.runs(), *self.some_learned_nothing(judged)]
 
     def other_pairs(self, judged: Sequence[str]) -> list[str]:
-        """Who of those that are not best is better than whom; of many only how often that is so."""
+        """Which of the other architectures are better than which; if there are many such pairs, only their number."""
         pairs = self.significant(judged)
         if pairs and len(judged) >= MOST_NAMES:
             return [f"Of the others {len(pairs)} pairs differ: the tests of all pairs are in the report."]
@@ -188,7 +189,7 @@ class _Case:
         return f"Average {quantity(self.score)}: {shares}; {self.score.better} is better."
 
     def runs(self) -> list[str]:
-        """How many runs that rests on, and whose diverged."""
+        """How many runs the verdict rests on, and which of them diverged."""
         totals = {each.num + each.num_infeasible for each in self.summaries.values()}
         low, high = min(totals), max(totals)
         unit = self.sample.removesuffix("s") if low == high == 1 else self.sample
@@ -206,7 +207,7 @@ class _Case:
         return found
 
     def idle(self, judged: Sequence[str]) -> list[str]:
-        """Who has learned nothing; the average of all trials of tuning does not tell that."""
+        """Which architectures have learned nothing; none for trials of tuning, whose average cannot tell."""
         if self.sample == "trials":
             return []
         return [name for name in judged if not has_learned(self.own[name], self.summaries[name].mean)]
@@ -235,12 +236,12 @@ class _Case:
         ]
 
     def chance(self) -> str:
-        assert not isinstance(self.score.chance, tuple)  # with chances of their own, nobody is said to be idle
+        assert not isinstance(self.score.chance, tuple)  # if members have chances of their own, none counts as idle
         return f"{shown(self.score.chance)}: {self.score.baseline}"
 
 
 def has_learned(score: Score, value: float) -> bool:
-    """Whether a score is clearly better than that of a network which ignores its input."""
+    """Whether a score is clearly better than that of a network that ignores its input."""
     if isinstance(score.chance, tuple) or not math.isfinite(value):
         return True
     best = score.best if isinstance(score.best, float | int) else None
@@ -250,7 +251,7 @@ def has_learned(score: Score, value: float) -> bool:
 
 
 def quantity(score: Score) -> str:
-    """A score in words, with its unit where its name does not say it already.
+    """A score in words, with its unit unless its name states it already.
 
     >>> quantity(Score(name="cross_entropy", unit="nats per step", better="lower", chance=1.0, baseline="guess"))
     'cross entropy (nats per step)'
@@ -263,7 +264,7 @@ def quantity(score: Score) -> str:
 
 
 def shown(value: float, error: float = math.nan) -> str:
-    """A number with three digits, as people write it; with more where it is known more exactly than that.
+    """A number with three digits, or more if its error is smaller than that.
 
     >>> shown(0.0021345), shown(1234.5), shown(2.5e-7)
     ('0.00213', '1230', '2.5e-07')
@@ -277,7 +278,7 @@ def shown(value: float, error: float = math.nan) -> str:
 
 
 def listed(names: Sequence[str], many: str = "") -> str:
-    """Names as in a sentence; more than MOST_NAMES are only counted where there is a word for so many.
+    """Names as in a sentence; more than MOST_NAMES are only counted, if `many` gives a word for them.
 
     >>> listed(["sh"]), listed(["sh", "st"]), listed(["sh", "st", "td"])
     ('sh', 'sh and st', 'sh, st and td')

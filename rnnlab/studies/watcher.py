@@ -1,4 +1,4 @@
-"""What happens to a study, seen from its store: for work that is done elsewhere."""
+"""Events of a study, derived from its store: for work that is done elsewhere."""
 
 import time
 from collections.abc import Callable
@@ -33,12 +33,12 @@ class _Stage:
 
 
 class Watcher:
-    """Tells events as a worker would, from what is in the store.
+    """Reports events as a worker would, from what is in the store.
 
     Args:
         store: where the study is.
         study: its name.
-        worker: who works on it, in words.
+        worker: the name of the worker to report.
         report: called with everything that happened.
     """
 
@@ -50,7 +50,7 @@ class Watcher:
         self._stages: dict[str, _Stage] = {}
 
     def look(self) -> float:
-        """Tell what is new; returns in how many seconds to look again."""
+        """Report what is new; returns in how many seconds to look again."""
         if self._report is None:
             return LEAST_SECONDS
         started, known = time.perf_counter(), self._store.study_names()
@@ -60,7 +60,7 @@ class Watcher:
         return max(LEAST_SECONDS, (time.perf_counter() - started) / SHARE_OF_TIME)
 
     def finish(self) -> None:
-        """Tell that what is not complete was stopped."""
+        """Report that whatever is not complete was stopped."""
         for name, stage in self._stages.items():
             self._tell_end(name, stage)
 

@@ -1,4 +1,4 @@
-"""The adding problem (Z45): remember two marked numbers of a long sequence and give their sum."""
+"""The adding problem (Z45): remember two marked numbers of a long sequence and output their sum."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,7 +21,7 @@ class Adding(AbstractGeneratedTask):
     in the code of Arjovsky et al., whose settings they follow.
 
     Args:
-        length: T, how many steps.
+        length: T, the number of steps.
 
     >>> batch = Adding(length=6).sample(3, generator=torch.Generator().manual_seed(0))
     >>> batch.inputs.shape, batch.targets.shape
@@ -68,7 +68,7 @@ class Adding(AbstractGeneratedTask):
         return numbers, first, second
 
     def encode(self, choices: Choices) -> Batch:
-        """Numbers beside marks, and the sum of the marked."""
+        """Numbers beside marks, and the sum of the marked numbers."""
         numbers, first, second = choices
         steps = torch.arange(self.length, device=numbers.device)
         marks = (steps == first[:, None]) | (steps == second[:, None])

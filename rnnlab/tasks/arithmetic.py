@@ -24,15 +24,15 @@ NUM_CHANCE_SUMS = 20_000
 class Arithmetic(AbstractGeneratedTask):
     """Read `a+b=` and write the sum (C67-C69).
 
-    Both numbers are uniform on -10,000,000 to 10,000,000; a negative second one gives `+-`. The input begins at the
-    first step and spaces follow it. After `=` come `compute_steps` steps of thought, then the sum; all else of the
+    Both numbers are uniform on -10,000,000 to 10,000,000; a negative second number gives `+-`. The input begins at the
+    first step and is followed by spaces. After `=` come `compute_steps` steps, then the sum; everything else in the
     target is spaces. The loss is the cross entropy averaged over all 36 steps; `answer_cross_entropy` is that of the
     sum's own characters.
 
     Args:
         compute_steps: how many steps lie between `=` and the sum, 1 to 6 in the paper; for all members or one for each.
-        largest: how large a number may be.
-        length: how many steps.
+        largest: the largest size of a number.
+        length: the number of steps.
 
     >>> task = Arithmetic(compute_steps=2)
     >>> batch = task.encode((torch.tensor([-343243]), torch.tensor([93851])))
@@ -82,11 +82,11 @@ class Arithmetic(AbstractGeneratedTask):
 
     @property
     def population(self) -> int | None:
-        """How many members have a number of compute steps of their own."""
+        """The number of members, if each has its own number of compute steps."""
         return len(self.compute_steps) if isinstance(self.compute_steps, tuple) else None
 
     def select_members(self, members: Sequence[int]) -> Self:
-        """The task of some of its members."""
+        """The same task for some of its members."""
         if not isinstance(self.compute_steps, tuple):
             return self
         return replace(self, compute_steps=tuple(self.compute_steps[member] for member in members))
@@ -129,7 +129,7 @@ class Arithmetic(AbstractGeneratedTask):
 
     @property
     def _chance_of_zero(self) -> float:
-        """How often the sum is 0 at its commonest step: a number, of the commonest length, and its opposite."""
+        """The chance that the sum is 0 at its most likely step: a number of the most likely length and its opposite."""
         lengths = range(1, len(str(self.largest)) + 1)
         counts = [min(self.largest, 10**length - 1) - 10 ** (length - 1) + 1 for length in lengths]
         return 2 * max(counts) / (2 * self.largest + 1) ** 2

@@ -29,10 +29,11 @@ class Capacity(AbstractMemorisedTask):
 
     Args:
         num_samples: b, for all members or one for each.
-        num_inputs: how many bits a vector has; the paper does not say. Where b squared is above 2**num_inputs, vectors
-            are expected to come twice, with both labels, and the best score is not known.
-        length: how many steps; 5 in the paper.
-        input_once: whether the vector is shown at the first step only, in place of every step; for all members or each.
+        num_inputs: how many bits a vector has; the paper does not say. If b squared is above 2**num_inputs, some
+            vectors are expected twice, with both labels, and the best score is not known.
+        length: the number of steps; 5 in the paper.
+        input_once: whether the vector is shown at the first step only, instead of at every step; for all members or one
+            for each.
 
     >>> task = Capacity(num_samples=(3, 5), num_inputs=4)
     >>> batch = task.sample(6, generator=torch.Generator().manual_seed(0))
@@ -82,12 +83,12 @@ class Capacity(AbstractMemorisedTask):
 
     @property
     def population(self) -> int | None:
-        """How many members have arguments of their own."""
+        """The number of members, if arguments differ between members."""
         lengths = [len(value) for value in (self.num_samples, self.input_once) if isinstance(value, tuple)]
         return lengths[0] if lengths else None
 
     def select_members(self, members: Sequence[int]) -> Self:
-        """The task of some of its members."""
+        """The same task for some of its members."""
         chosen: dict[str, Any] = {
             name: tuple(value[member] for member in members)
             for name, value in (("num_samples", self.num_samples), ("input_once", self.input_once))
@@ -105,7 +106,7 @@ class Capacity(AbstractMemorisedTask):
         """Mutual information, of at most b bits, with accuracy and cross entropy."""
         sizes = self.num_samples
         most = tuple(map(float, sizes)) if isinstance(sizes, tuple) else float(sizes)
-        tosses = "toss a coin"  # whose luck is worth less than a bit
+        tosses = "toss a coin"  # its luck is worth less than a bit, so chance is given as 0
         are_distinct = self.largest_set**2 <= 2**self.num_inputs
         bits, right, nats = (most, 1.0, 0.0) if are_distinct else (None, None, None)
         return (
@@ -149,7 +150,7 @@ class Capacity(AbstractMemorisedTask):
         )
 
     def finish(self, tally: Tally) -> dict[str, Tensor]:
-        """Mutual information needs the whole set: it is no mean over batches."""
+        """Mutual information needs the whole set: it is not a mean over batches."""
         means = {name: tally.sums[name] / tally.counts[name] for name in ("accuracy", "cross_entropy")}
         return {"mutual_information": mutual_information(means["accuracy"], tally.counts["accuracy"])} | means
 

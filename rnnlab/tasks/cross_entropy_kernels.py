@@ -32,7 +32,7 @@ def surprise(
     """Losses of the next ROWS rows, and logarithms of their sums of exponentials."""
     place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = place < num_rows
-    row = tl.minimum(place, num_rows - 1)  # beyond the last the last once more, which nobody stores
+    row = tl.minimum(place, num_rows - 1)  # places beyond the end repeat the last row, and are not stored
     i0, i1, i2 = (row // (n1 * n2)).to(tl.int64), (row // n2 % n1).to(tl.int64), (row % n2).to(tl.int64)
     of_row = logits + i0 * logits_0 + i1 * logits_1 + i2 * logits_2
     largest = tl.full([ROWS], float("-inf"), tl.float32)

@@ -1,12 +1,12 @@
-"""Data files: found in the user's folders, verified by sha256, handed out as bytes. No torch, no downloads.
+"""Data files: found in the user's folders, verified by sha256, and returned as bytes. No torch, no downloads.
 
 Commands call these, and print what they return (each prints itself, and has `to_json`):
 
     rnnlab data add PATH     add_folder(path) -> DataListing   what the folder holds; remembered for this user
     rnnlab data list         list_data() -> DataListing        what is there, what is missing, where it is published
 
-A task on data calls `contents(data_set)`. With default arguments it gives sizes, scores and chance levels also to those
-who lack the files. Functions take `folders` and `data_sets` where others than the user's are meant.
+A task that reads data calls `contents(data_set)`. With default arguments it knows its sizes, scores and chance levels
+even without the files. Functions take `folders` and `data_sets` to use others than the user's.
 """
 
 import gzip
@@ -29,7 +29,7 @@ PACKINGS = ("", ".gz", ".xz", ".zip")
 
 @dataclass(frozen=True)
 class FileState:
-    """Whether a file of a data set is there and is what it should be; `problem` is one line where it is damaged."""
+    """Whether a file of a data set is present and correct; `problem` says in one line what is wrong with it."""
 
     file: DataFile
     state: Literal["present", "missing", "damaged"]
@@ -57,12 +57,12 @@ class DataState:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that read it where nobody says otherwise."""
+        """The tasks that read it by default."""
         return tuple(name for name, entry in TASKS.items() if entry.data_set == self.data_set.name)
 
     @property
     def is_missing(self) -> bool:
-        """Whether no file is there at all."""
+        """Whether none of its files is present."""
         return all(file.state == "missing" for file in self.files)
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class DataListing:
 def list_data(data_sets: Iterable[DataSet] | None = None, folders: Sequence[Path] | None = None) -> DataListing:
     """Every data set: whether its files are there and verified, where they are published, and under which terms.
 
-    Every file that is found is unpacked and hashed anew.
+    Every file that is found is unpacked and hashed again.
     """
     looked_in = tuple(data_folders() if folders is None else folders)
     listed = DATA_SETS.values() if data_sets is None else data_sets
@@ -156,10 +156,10 @@ def contents(data_set: DataSet, folders: Sequence[Path] | None = None) -> dict[s
 
 
 def verified_content(file: DataFile, path: Path) -> bytes:
-    """What a file holds, unpacked, once its size and sha256 are found right.
+    """The unpacked content of a file, once its size and sha256 are verified.
 
     Raises:
-        TaskError: it cannot be read or unpacked, or is another file than the one rnnlab knows.
+        TaskError: it cannot be read or unpacked, or is not the file that rnnlab knows.
     """
     try:
         content = _unpacked(path, file.num_bytes + 1)
@@ -194,7 +194,7 @@ def _file_state(file: DataFile, folders: Sequence[Path]) -> FileState:
 
 
 def _files(data_set: DataSet, folders: Sequence[Path]) -> tuple[DataFile, ...]:
-    """The files to read: those that serve instead where they are there and none of the first choice is."""
+    """The files to read: those that can replace the others, if they are present and none of the first choice is."""
     if data_set.instead and not any(_find(file, folders) for file in data_set.files):
         others = data_set.instead
         return others if all(_find(file, folders) for file in others) else data_set.files

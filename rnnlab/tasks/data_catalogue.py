@@ -1,7 +1,7 @@
 """The data sets that rnnlab knows: their files with checksums, where the originals are published, under which terms.
 
-A file is known by the sha256 of its content once unpacked, so it may lie there plain, or packed as .gz, .xz or .zip by
-whoever handed it on.
+A file is recognised by the sha256 of its unpacked content, so it may be plain, or packed as .gz, .xz or .zip by whoever
+passed it on.
 """
 
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ class DataFile:
     """One file of a data set.
 
     Args:
-        path: where it lies in a data folder, as `ptb/ptb.train.txt`; it may also lie there without the subfolder.
+        path: its place in a data folder, such as `ptb/ptb.train.txt`; it may also be there without the subfolder.
         sha256: of its content, unpacked.
         num_bytes: of its content, unpacked.
-        also: further places where its publisher's archive puts it.
+        also: further places, where its publisher's archive puts it.
     """
 
     path: str
@@ -36,12 +36,12 @@ class DataSet:
     """Files that belong together.
 
     Args:
-        name: how records and messages call the data.
+        name: the name of the data in records and messages.
         summary: what is in it.
-        files: all that are needed.
-        instead: other files that hold the same and serve as well, all of them needed.
-        published: where the originals are to be had.
-        terms: under which terms, as their publishers state them.
+        files: all files that are needed.
+        instead: other files with the same content, which can replace them; all of them are needed.
+        published: where the originals can be obtained.
+        terms: under which terms, as stated by their publishers.
     """
 
     name: str
@@ -199,9 +199,9 @@ DATA_SETS = {
 
 
 def register_data_set(data_set: DataSet) -> None:
-    """Make a data set of one's own known by its name, for the tasks' argument `data`.
+    """Register a data set of your own under its name, for the argument `data` of tasks.
 
-    Its files must have the form of those that it stands in for: Fashion-MNIST may stand in for MNIST.
+    Its files must have the format of those that they replace: Fashion-MNIST may replace MNIST.
     """
     if data_set.name in DATA_SETS and DATA_SETS[data_set.name] != data_set:
         raise TaskError(f"there is another data set {data_set.name} already; give this one another name")

@@ -76,7 +76,7 @@ def _from_npz(content: bytes) -> dict[str, PianoRolls]:
 
 
 def _from_mat(content: bytes) -> dict[str, PianoRolls]:
-    from scipy.io import loadmat  # only those who have this form of the files need it
+    from scipy.io import loadmat  # needed for this format of the files only
 
     arrays = loadmat(io.BytesIO(content))
     found: dict[str, PianoRolls] = {}

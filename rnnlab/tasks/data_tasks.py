@@ -23,8 +23,8 @@ class AbstractDataTask(AbstractTask):
     """A task on the files of a data set.
 
     Args:
-        data: the name of the data set; one of one's own (`register_data_set`) may stand in if its files have the same
-            form.
+        data: the name of the data set; one of your own (`register_data_set`) may replace it if its files have the same
+            format.
     """
 
     data: str
@@ -39,14 +39,14 @@ class AbstractDataTask(AbstractTask):
 
     @abstractmethod
     def read(self, data_set: DataSet) -> Mapping[Split, Tensors]:
-        """All splits as tensors on the CPU, from verified files; small integers where they will do."""
+        """All splits as tensors on the CPU, from verified files; as small integers where possible."""
 
     @abstractmethod
     def measure_chance(self) -> dict[str, float]:
         """What the best constant answer reaches, by score: fitted on the training split, measured on the test split."""
 
     def tensors(self, split: Split, device: torch.device | str) -> Tensors:
-        """What `read` gives for a split, on a device; files are read when first asked for."""
+        """What `read` returns for a split, on a device; files are read when first needed."""
         # keyed by the data set, hence by its checksums: another set of the same name is never taken for it
         key = self.data_set, numbered(device)
         if key not in self.kept:
@@ -57,7 +57,7 @@ class AbstractDataTask(AbstractTask):
 
     @cached_property
     def chance(self) -> Mapping[str, float]:
-        """What `measure_chance` gives; with default arguments known also to those who lack the files."""
+        """What `measure_chance` returns; for default arguments it is known even without the files."""
         return BASELINES[self.name] if self._is_default() else self.measure_chance()
 
     def _is_default(self) -> bool:
@@ -75,7 +75,7 @@ def _read(task: AbstractDataTask, data_set: DataSet) -> Mapping[Split, Tensors]:
 
 
 def frequencies(classes: Tensor, num_classes: int) -> Tensor:
-    """How probable each class is by its count, every count one larger so that nothing is impossible; in float64.
+    """The probability of each class by its count plus one, so that nothing is impossible; in float64.
 
     >>> frequencies(torch.tensor([0, 1, 1]), 3)
     tensor([0.3333, 0.5000, 0.1667], dtype=torch.float64)
@@ -85,7 +85,7 @@ def frequencies(classes: Tensor, num_classes: int) -> Tensor:
 
 
 def surprise(classes: Tensor, probabilities: Tensor) -> float:
-    """How surprised fixed probabilities are by classes on average, in nats.
+    """The mean cross entropy of fixed probabilities and classes, in nats.
 
     >>> surprise(torch.tensor([0, 1]), torch.tensor([0.5, 0.5], dtype=torch.float64))
     0.6931471805599453
@@ -122,7 +122,7 @@ def label_tally(logits: Tensor, labels: Tensor) -> Tally:
 
 
 def label_chance(training: Tensor, test: Tensor, num_labels: int) -> dict[str, float]:
-    """What always the commonest training label, or the frequencies of all, reach on the test labels.
+    """What the commonest training label, or the frequencies of all, score on the test labels.
 
     >>> label_chance(torch.tensor([0, 1, 1]), torch.tensor([0, 1]), 2)["accuracy"]
     0.5

@@ -64,8 +64,8 @@ class Example:
 
     Args:
         title: the task and its size.
-        rows: what the network sees, and what it should say where that is a row over time.
-        answer: what it should say, in words.
+        rows: what the network sees, and its target if that is a row over time.
+        answer: the target, in words.
     """
 
     title: str

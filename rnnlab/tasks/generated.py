@@ -20,8 +20,8 @@ class AbstractGeneratedTask(AbstractTask):
     device of the model.
 
     Args:
-        num_training: from how many fixed sequences training batches are drawn; None draws fresh ones without end.
-        num_evaluation: how many sequences validation and test have each.
+        num_training: how many fixed sequences training batches are drawn from; None draws fresh ones without end.
+        num_evaluation: how many sequences validation and test each have.
         seed: of the fixed sets; another seed draws others.
     """
 
@@ -37,14 +37,14 @@ class AbstractGeneratedTask(AbstractTask):
 
     @abstractmethod
     def choose(self, num_sequences: int, generator: torch.Generator) -> Choices:
-        """Everything random about that many sequences, on the generator's device; the first axis counts sequences."""
+        """Everything random about `num_sequences` sequences, on the generator's device; the first axis is theirs."""
 
     @abstractmethod
     def encode(self, choices: Choices) -> Batch:
-        """The sequences that follow from these choices, on their device; nothing is random here."""
+        """The sequences that follow from `choices`, on their device; nothing is random here."""
 
     def num_sequences(self, split: Split) -> int | None:
-        """How many there are; None where training draws new ones without end."""
+        """How many sequences a split has; None if training draws new ones without end."""
         return self.num_training if require_split(split) == "train" else self.num_evaluation
 
     def draw(self, num_sequences: int, generator: torch.Generator) -> Batch:
@@ -57,7 +57,7 @@ class AbstractGeneratedTask(AbstractTask):
         return self.encode(tuple(choice[rows] for choice in self._fixed_choices("train", generator.device)))
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
-        """One pass over a fixed set; training without end has a set of `num_evaluation` here, to be judged by."""
+        """One pass over a fixed set; if training draws without end, `train` is a fixed set of `num_evaluation` here."""
         require_at_least(1, batch_size=batch_size)
         choices = self._fixed_choices(require_split(split), numbered(device))
         starts = range(0, len(choices[0]), batch_size)

@@ -1,4 +1,4 @@
-"""Losses step by step and their sums: all take a population's axis P in front or not.
+"""Losses step by step and their sums: all accept tensors with or without a population's axis P in front.
 
 Targets and weights broadcast against outputs, so a batch without P serves every member.
 """
@@ -18,7 +18,7 @@ def last_step(outputs: Tensor) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """How surprised the softmax of `logits` [..., K] is by the classes `targets` [...], in nats, [...].
+    """The cross entropy of the softmax of `logits` [..., K] and the classes `targets` [...], in nats, [...].
 
     >>> cross_entropy(torch.zeros(2, 3, 8), torch.tensor([0, 7, 5])).shape  # of 2 members, the same 3 targets
     torch.Size([2, 3])
@@ -30,7 +30,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """How surprised sigmoids of `logits` are by `targets` of 0 and 1, in nats, one by one.
+    """The cross entropy of sigmoids of `logits` and `targets` of 0 and 1, in nats, element by element.
 
     >>> binary_cross_entropy(torch.zeros(2), torch.tensor([0.0, 1.0]))
     tensor([0.6931, 0.6931])
@@ -39,7 +39,7 @@ def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The squares of the differences, one by one."""
+    """The squares of the differences, element by element."""
     return (outputs - targets.to(outputs.dtype)).square()
 
 

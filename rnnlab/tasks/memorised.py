@@ -1,6 +1,6 @@
-"""Tasks in which there is nothing to generalise: a fixed set of random samples to be learned by heart (C39, C56).
+"""Tasks with nothing to generalise: a fixed set of random samples to be learned by heart (C39, C56).
 
-Training, validation and test are the same set (C44): targets are random, so others could not be predicted at all.
+Training, validation and test are the same set (C44): targets are random, so unseen ones could not be predicted.
 """
 
 from abc import abstractmethod
@@ -17,9 +17,9 @@ from rnnlab.tasks.task import AbstractTask, Batch, Split, numbered, require_at_l
 
 @dataclass(frozen=True, kw_only=True)
 class AbstractMemorisedTask(AbstractTask):
-    """A fixed set of samples, of which each member may have its own share: the first so many of them.
+    """A fixed set of samples, of which each member may have its own share: the first samples of the set.
 
-    All members look at the same draw of a generator, each in its own share, so that a member sees the same samples in a
+    All members use the same draw of a generator, each in its own share, so that a member sees the same samples in a
     population as alone.
 
     Args:
@@ -38,7 +38,7 @@ class AbstractMemorisedTask(AbstractTask):
 
     @property
     def largest_set(self) -> int:
-        """How many samples there are in all."""
+        """How many samples there are in the largest set."""
         return max(self.set_sizes) if isinstance(self.set_sizes, tuple) else self.set_sizes
 
     @abstractmethod
@@ -70,9 +70,9 @@ class AbstractMemorisedTask(AbstractTask):
         return self.encode(samples, rows, is_inside)
 
     def _whole_sets(self, num_sequences: int, device: torch.device) -> Choices:
-        """Whose sets fit into a batch, the rows of a batch that holds one, and which of its places are no padding.
+        """Which sets fit into a batch, the rows of a batch that holds one, and which of its places are not padding.
 
-        Made once: that is eight small operations less at every step.
+        Computed once, which saves eight small operations at every step.
         """
         key = (device, num_sequences)
         if key not in self.kept:

@@ -1,4 +1,4 @@
-"""Memory capacity (C52-C55): see a vector once, and give it back some steps later."""
+"""Memory capacity (C52-C55): see a vector once, and output it some steps later."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,7 @@ from rnnlab.tasks.task import Batch, Score, Tally, require_at_least
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(AbstractGeneratedTask):
-    """Give back a vector that was shown at the first step (C52).
+    """Output a vector that was shown at the first step (C52).
 
     Its 64 numbers are uniform on [-√3, √3), so of variance 1. The loss is the squared error of the output at the
     twelfth step, averaged over the numbers.

@@ -22,13 +22,13 @@ class RandomFunction(AbstractMemorisedTask):
     """Learn N random numbers by heart, where number i matters by β_i = (i + τ)^-1 / Z, with Σ β = 1 (C56, C57).
 
     Vectors are Gaussian, scaled to length 1 (the paper: "unit norm Gaussian"), numbers are Gaussian of variance 1, and
-    i runs from 1 to N. The loss is the squared error at the last step, weighted by β. A batch is drawn evenly, and its
-    mean of N β_i (ŷ_i - y_i)² stands for the sum over all.
+    i runs from 1 to N. The loss is the squared error at the last step, weighted by β. A batch is drawn uniformly, and
+    its mean of N β_i (ŷ_i - y_i)² estimates the sum over all.
 
     Args:
         num_samples: N.
         num_inputs: d, how many numbers a vector has.
-        tau: τ, from which sample on the weights fall off.
+        tau: τ, the number of the sample from which the weights fall off.
         length: how many steps; 50 in the paper.
         input_once: whether the vector is shown at the first step only, in place of every step; left open.
 

@@ -14,7 +14,7 @@ from rnnlab.tasks.task import Batch, Score, Tally, require_at_least
 
 @dataclass(frozen=True, kw_only=True)
 class Recall(AbstractGeneratedTask):
-    """Give back the first element of the first input at the end of the sequence (M7).
+    """Output the first element of the first input at the end of the sequence (M7).
 
     Inputs are vectors of six numbers, uniform on [0, 1): the paper gives no distribution, and with positive numbers its
     ReLU networks have an exact solution. 10,000 training sequences of 100 steps; 500 in the paper's special version.

@@ -1,4 +1,4 @@
-"""Tasks by name, `task("adding", length=200)`, or from a file of one's own. No torch until a task is built."""
+"""Tasks by name, `task("adding", length=200)`, or from a user's own file. No torch until a task is built."""
 
 import difflib
 import hashlib
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """One line of the list of tasks.
+    """An entry in the list of tasks.
 
     Args:
         name: the name on the command line.
         place: `module:Class`, in `rnnlab.tasks`.
         summary: what the network has to do, in a few words.
         citation: where it is described.
-        data_set: which files it needs; None where it makes its sequences itself.
+        data_set: which files it needs; None if it generates its sequences itself.
     """
 
     name: str
@@ -87,14 +87,14 @@ TASKS = {row[0]: TaskEntry(*row) for row in _ROWS}
 
 
 def task(name: str, **arguments: Any) -> "AbstractTask":
-    """A task by name with its arguments, those omitted at the sizes of its paper.
+    """A task by name; arguments that are left out have the values of its paper.
 
     Args:
         name: as `rnnlab list tasks` shows it, or a Python file that defines one task.
-        arguments: the task's own; a list stands for a tuple, as in JSON.
+        arguments: those of the task; a list stands for a tuple, as in JSON.
 
     Raises:
-        TaskError: no such task or argument, or a value that the task cannot have.
+        TaskError: there is no such task or argument, or a value is one that the task cannot have.
 
     >>> print(task("adding", length=200))
     adding(length=200)
@@ -129,7 +129,7 @@ _PLAIN_TYPES = {"int": int, "float": (int, float), "bool": bool, "str": str}
 
 
 def _check_types(kind: "type[AbstractTask]", arguments: Mapping[str, Any]) -> None:
-    """Refuse values that are of another plain type than a class says of its fields; other annotations are its own."""
+    """Refuse a value whose plain type is not the one declared for its field; other annotations are not checked."""
     written = {field.name: str(getattr(field.type, "__name__", field.type)) for field in fields(cast(Any, kind))}
     for name, value in arguments.items():
         wanted = _PLAIN_TYPES.get(written[name])
@@ -173,13 +173,13 @@ DIGEST = "file_digest"
 
 
 def digest_json(task: "AbstractTask") -> dict[str, str]:
-    """The digest of the file that a task was read from, if it was: an edited file is another task."""
+    """The digest of the file that a task was read from, if there is one: an edited file is another task."""
     found = task_file(task)
     return {} if found is None else {DIGEST: found.digest}
 
 
 def argument_names(kind: "type[AbstractTask]") -> list[str]:
-    """What a task can be told, its own arguments first, then those that many tasks share."""
+    """The arguments of a task, its own first, then those that many tasks share."""
     names = [field.name for field in fields(cast(Any, kind))]
     shared = {name for parent in kind.__mro__[1:] for name in vars(parent).get("__dataclass_fields__", ())}
     return [name for name in names if name not in shared] + [name for name in names if name in shared]

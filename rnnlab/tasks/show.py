@@ -15,7 +15,7 @@ def show(task: AbstractTask, *, number: int = 1) -> Example:
 
     Args:
         task: as `rnnlab.task` builds it.
-        number: which sequence of the validation split, the first being 1; of a stream, which piece.
+        number: which sequence of the validation split, counted from 1; for a stream, which piece.
 
     >>> from rnnlab.tasks.copying import Copying
     >>> print(show(Copying(delay=3, num_items=4)))

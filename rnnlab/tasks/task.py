@@ -1,6 +1,6 @@
 """What a task is: batches of sequences, a loss, scores. Every task, generated or read from files, is an `AbstractTask`.
 
-Three ways to feed a network lie behind one interface, and a task says which is its own:
+There are two ways to feed a network behind one interface, and a task says which is its own:
 
 - `feed = "samples"`: sequences are independent. `sample` draws a training batch from a generator, again and again.
 - `feed = "stream"`: the data is one long text. `batches("train", ...)` cuts it so that row b of a batch continues row b
@@ -33,14 +33,14 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """Sequences and what the network should make of them.
+    """Sequences and their targets.
 
     Args:
-        inputs: what `Model` takes: floats [B, T, N], or integer tokens [B, T]; with P in front where members differ.
-        targets: what the outputs are compared with; its shape is the task's own, with or without P in front.
+        inputs: what `Model` takes: floats [B, T, N], or integer tokens [B, T]; with P in front if members differ.
+        targets: what the outputs are compared with; the shape is up to the task, with or without P in front.
         weights: how much each sequence [B], or each step [B, T], counts in the loss and in the scores; with or without
-            P in front. Left out, all count alike. Zero marks padding.
-        lengths: [B], where sequences differ in length: `Model` takes it as it is.
+            P in front. By default all count the same. Zero marks padding.
+        lengths: [B], the length of each sequence, if they differ; passed to `Model` as it is.
         continues: whether row b continues row b of the batch before, so that the network's state is carried over.
     """
 
@@ -61,7 +61,7 @@ class Batch:
         return self.map(lambda tensor: tensor.unflatten(0, (num_members, -1)))
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        """The same batch with all its tensors changed."""
+        """The same batch with `change` applied to all its tensors."""
         tensors = {"weights": self.weights, "lengths": self.lengths}
         changed = {name: None if tensor is None else change(tensor) for name, tensor in tensors.items()}
         return replace(self, inputs=change(self.inputs), targets=change(self.targets), **changed)
@@ -88,9 +88,9 @@ class Score:
         name: as in the results, `mse` or `bits_per_character`.
         unit: `nats per step`, `bits`; empty for a plain number.
         better: whether `lower` or `higher` values are better.
-        chance: what a network that ignores its input reaches at best; one for each member where they differ.
-        baseline: how it reaches that: `predict 1`.
-        best: the best possible value, where it is known; one for each member where they differ.
+        chance: the best value for a network that ignores its input; one for each member if they differ.
+        baseline: how to reach that value, such as `predict 1`.
+        best: the best possible value, if it is known; one for each member if they differ.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What must be added up over the batches of a split so that its scores are exact, by name; each [P], or [].
+    """Sums and counts by score, each [P] or [], which are added up over a split's batches to make its scores exact.
 
     >>> batch = Tally.of(mse=(torch.tensor(3.0), torch.tensor(2)))  # a sum and of how many, as `losses.totals` gives
     >>> total = Tally.empty() + batch + batch
@@ -120,7 +120,7 @@ class Tally:
 
     @classmethod
     def empty(cls) -> "Tally":
-        """Nothing yet, to begin a sum with."""
+        """An empty tally, to add others to."""
         return cls({}, {})
 
     @classmethod
@@ -163,11 +163,11 @@ class AbstractTask(ABC):
     Attributes:
         name: the name under which the task is registered.
         encoding: whether inputs are vectors (`values`) or integers below `input_size` (`tokens`).
-        batch_size: how many sequences a training batch has where nobody says otherwise.
+        batch_size: how many sequences a training batch has by default.
         feed: whether batches are independent `samples` or one `stream` that carries state over.
-        only_last: whether loss and scores look at the outputs of the last step alone, [..., B, T, M] with any T.
-        may_read_ahead: whether networks may see later steps (edges of negative delay). Not where a later input holds
-            what is wanted now, nor where such networks would read padding behind an end.
+        only_last: whether loss and scores use only the outputs of the last step, [..., B, T, M] with any T.
+        may_read_ahead: whether networks may see later steps (edges of negative delay). False if a later input reveals
+            the present target, or if such networks would read the padding after a sequence.
     """
 
     name: ClassVar[str]
@@ -180,7 +180,7 @@ class AbstractTask(ABC):
     @property
     @abstractmethod
     def input_size(self) -> int:
-        """The width of the network's input; of tokens, how many there are."""
+        """The width of the network's input; for tokens, how many different ones there are."""
 
     @property
     @abstractmethod
@@ -190,16 +190,16 @@ class AbstractTask(ABC):
     @property
     @abstractmethod
     def num_steps(self) -> int:
-        """How long a sequence of a batch is; the longest where they differ."""
+        """How long the sequences of a batch are; the longest of them, if they differ."""
 
     @property
     @abstractmethod
     def scores(self) -> tuple[Score, ...]:
-        """What `finish` gives; the first is the one that tuning improves and early stopping watches."""
+        """The scores that `finish` returns; tuning improves the first one, and early stopping watches it."""
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
-        """Tensors that live as long as the task, by keys of its own: a recorded CUDA graph goes on reading them."""
+        """Tensors to keep as long as the task, by keys of its choice: recorded CUDA graphs go on reading them."""
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -208,18 +208,18 @@ class AbstractTask(ABC):
 
     @property
     def population(self) -> int | None:
-        """How many members the task's arguments are for, where they differ from member to member; otherwise None."""
+        """The number of members, if the task's arguments differ between members; otherwise None."""
         return None
 
     def select_members(self, members: Sequence[int]) -> Self:
-        """The task of some of its members, for a population that has lost the others."""
+        """The same task for some of its members, when the population has lost the others."""
         if self.population is not None:
             raise NotImplementedError(f"{type(self).__name__} has arguments for each member and must select them")
         return self
 
     @abstractmethod
     def num_sequences(self, split: Split) -> int | None:
-        """How many sequences one pass over a split has; None where training draws new ones without end."""
+        """How many sequences one pass over a split has; None if training draws new ones without end."""
 
     def sample(
         self,
@@ -233,9 +233,9 @@ class AbstractTask(ABC):
 
         Args:
             batch_size: how many sequences.
-            generator: where randomness comes from; the batch is made on its device.
-            device: where to move the batch afterwards, if that is another one.
-            members: with a number P, every member gets sequences of its own, [P, B, ...]; by default all share them.
+            generator: the source of randomness; the batch is made on its device.
+            device: where to move the batch afterwards, if that is a different device.
+            members: with a number P, every member gets its own sequences, [P, B, ...]; by default all share them.
         """
         if self.feed == "stream":
             raise TaskError(f"{self.name} is one stream: take its batches in order, from batches('train', ...)")
@@ -250,26 +250,26 @@ class AbstractTask(ABC):
         return batch if device is None else batch.to(device)
 
     def draw(self, num_sequences: int, generator: torch.Generator) -> Batch:
-        """That many independent training sequences on the generator's device; what `sample` calls."""
+        """Independent training sequences on the generator's device; `sample` calls it."""
         raise NotImplementedError(f"{type(self).__name__} has feed 'samples' and must draw them")
 
     @abstractmethod
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """One pass over a split: every sequence once, the same in the same order at every call and on every device.
 
-        The last batch may be smaller. Of a stream, B texts run side by side, and every batch but the first continues.
+        The last batch may be smaller. For a stream, B texts run side by side, and every batch but the first continues.
         """
 
     @abstractmethod
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """What training makes small: a number for outputs [B, T, M], [P] numbers for [P, B, T, M]; differentiable."""
+        """What training minimises: one number for outputs [B, T, M], [P] numbers for [P, B, T, M]; differentiable."""
 
     @abstractmethod
     def tally(self, outputs: Tensor, batch: Batch) -> Tally:
-        """What a batch adds to the scores of its split, each a number or [P]."""
+        """What a batch adds to the scores of its split, each a number or [P] numbers."""
 
     def finish(self, tally: Tally) -> dict[str, Tensor]:
-        """The scores of everything in a tally, by name: each its sum divided by its count."""
+        """The scores of everything in a tally, by name: each is its sum divided by its count."""
         return {score.name: tally.sums[score.name] / tally.counts[score.name] for score in self.scores}
 
     def example(self, batch: Batch) -> Example:

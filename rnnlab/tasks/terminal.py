@@ -48,7 +48,7 @@ def print_example(example: Example, *, before: str) -> None:
 
 
 def _num_cells(row: Row) -> tuple[str, int]:
-    """What must agree for rows to stand below each other: their form and the number of their steps."""
+    """What must agree for rows to be placed below each other: their kind and the number of their steps."""
     if isinstance(row, Grid):
         return f"grid {id(row)}", 0
     if isinstance(row, Symbols) and row.is_prose:

@@ -132,7 +132,7 @@ class AbstractCharacterTask(AbstractTextTask):
 
 
 def nats_by_frequency(task: AbstractTextTask) -> float:
-    """How surprised the training text's frequencies are by the test text, in nats a symbol."""
+    """The cross entropy of the training text's frequencies on the test text, in nats per symbol."""
     (training,), (test,) = task.tensors("train", "cpu"), task.tensors("test", "cpu")
     return surprise(test[task.num_given :], frequencies(training, task.input_size))
 

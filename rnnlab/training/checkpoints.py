@@ -121,7 +121,8 @@ class CheckpointStore:
             with _own_folder(self.folder / PARTIAL) as partial:
                 new = partial / NEW
                 new.touch()
-                mode = new.stat().st_mode  # as files of this user are; safetensors makes one that nobody else may read
+                # the mode of the user's other files: safetensors lets nobody else read the files it makes
+                mode = new.stat().st_mode
                 save_file(on_host, new, metadata)
                 new.chmod(mode)
                 _flush(new)
@@ -140,7 +141,7 @@ class CheckpointStore:
                 next one could not be saved here.
         """
         if not self.has_checkpoint:
-            raise CheckpointError(f"no checkpoint to resume in {self.folder}: begin without")
+            raise CheckpointError(f"no checkpoint to resume in {self.folder}: leave out resume to start a new run")
         tensors, metadata = _read(self.path)
         if metadata.get("format") != FORMAT:
             raise CheckpointError(
@@ -158,7 +159,7 @@ class CheckpointStore:
         if differing:
             shown = "; ".join(differing[:MOST_DIFFERENCES])
             more = f"; and {len(differing) - MOST_DIFFERENCES} more" if len(differing) > MOST_DIFFERENCES else ""
-            raise CheckpointError(f"{self.path} is of another run: {shown}{more}")
+            raise CheckpointError(f"{self.path} belongs to another run: {shown}{more}")
 
 
 def _checksum(tensors: Mapping[str, Tensor], *texts: str) -> str:

@@ -11,12 +11,12 @@ REASONS = ("", "the loss is not finite", "the gradient is not finite", "the loss
 
 @dataclass(eq=False)
 class Feasibility:
-    """Who has diverged, when and why; each [P].
+    """Which members have diverged, when and why; each [P].
 
     Args:
         reason: a number in REASONS.
-        step: at which step, counted from 0; -1 where it has not.
-        first_loss: the loss of the first step, which an explosion is measured by; NaN before.
+        step: the step at which a member diverged, counted from 0; -1 if it has not.
+        first_loss: the loss of the first step, by which an explosion is measured; NaN before that step.
     """
 
     reason: Tensor
@@ -33,13 +33,13 @@ class Feasibility:
         )
 
     def look(self, losses: Tensor, norms: Tensor, explosion: Tensor, step: Tensor, is_active: Tensor) -> Tensor:
-        """Mark members that diverge at this step, and say who is still active; nothing waits for the device.
+        """Mark members that diverge at this step, and return which are still active; nothing waits for the device.
 
         Args:
             losses, norms: the losses and the norms of the gradients at this step, [P].
             explosion: how many times larger than 1 + the first loss a loss may be, [P].
             step: the number of the step; on the device.
-            is_active: who was training until now, [P].
+            is_active: which members were training until now, [P].
         """
         self.first_loss.copy_(torch.where(self.first_loss.isnan(), losses.double(), self.first_loss))
         has_exploded = losses > explosion * (1 + self.first_loss)

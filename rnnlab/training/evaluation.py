@@ -23,10 +23,10 @@ def evaluate(
 
     Args:
         model: one network or a population.
-        task: what it is judged on.
+        task: the task to judge it on.
         split: `train`, `validation` or `test`.
-        batch_size: how many sequences a training batch has; of a stream, how many texts run side by side.
-        num_sequences: how many must be looked at before it may stop; by default all.
+        batch_size: how many sequences a training batch has; for a stream, how many texts run side by side.
+        num_sequences: stop after at least this many sequences; by default use all.
     """
     check_direction(model.architecture, task)
     device = next(iter(model.arrays.values())).device

@@ -1,4 +1,4 @@
-"""What the training loop tells whoever listens: plain values with numbers of the host, ready for JSON.
+"""The events that the training loop reports: plain values with numbers of the host, ready for JSON.
 
 `train(..., report=function)` calls the function with each of them, in the order in which things happen. Lists have one
 entry for each member of the population, in its order; None where there is no number: the member has left.

@@ -44,7 +44,7 @@ def check_direction(architecture: Architecture, task: AbstractTask) -> None:
 
 def _check_seeds(task: AbstractTask, seeds: set[int | None]) -> None:
     if task.feed == "stream" and seeds != {None}:
-        raise TrainingError(f"{task} is read in order, so that its batches have no seed: leave out batch_seed")
+        raise TrainingError(f"{task} is read in order, so its batches have no seed: leave out batch_seed")
     if task.population is not None and len(seeds) > 1:
         raise TrainingError(f"{task} differs between members already: give all of them the same batch_seed")
 

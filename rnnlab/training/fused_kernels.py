@@ -29,7 +29,7 @@ def judge(
     """Who has diverged at this step, and what the next MEMBERS members' gradients and averages are multiplied by."""
     place = tl.program_id(0) * MEMBERS + tl.arange(0, MEMBERS)
     inside = place < num_members
-    member = tl.minimum(place, num_members - 1)  # beyond the last the last once more, which nobody stores
+    member = tl.minimum(place, num_members - 1)  # places beyond the end repeat the last member, and are not stored
     of = constants + member
     explosion = tl.load(of)
     start = tl.load(of + 1 * num_members)

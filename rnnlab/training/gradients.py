@@ -40,8 +40,10 @@ def shares(norms: Tensor, limits: Limits, is_active: Tensor) -> Tensor:
 
 
 def limit(gradients: Tensor, norms: Tensor, numbers: Tensor, limits: Limits, is_active: Tensor) -> None:
-    """Make gradients, in place, those to learn from: scaled to the largest norm (P), cut to the largest value (C33),
-    with L2 (C34), and zero for members that are not active.
+    """Change gradients, in place, to those to learn from.
+
+    They are scaled to the largest norm (P), clamped to the largest value (C33), with L2 added (C34), and zero for
+    members that are not active.
 
     Args:
         gradients, numbers: [P, N]; an active member's gradients are finite.
@@ -57,7 +59,7 @@ def limit(gradients: Tensor, norms: Tensor, numbers: Tensor, limits: Limits, is_
     """
     gradients.nan_to_num_(0.0, 0.0, 0.0).mul_(
         shares(norms, limits, is_active)
-    )  # what is not finite is of a member that stands still
+    )  # only members that stand still have values that are not finite
     if limits.value is not None:
         torch.minimum(gradients, limits.value, out=gradients)
         torch.maximum(gradients, -limits.value, out=gradients)

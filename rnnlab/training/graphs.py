@@ -23,7 +23,7 @@ NUM_WARM_UPS = 3  # steps before recording, in which kernels are compiled and me
 
 
 class WarmUps:
-    """Ordinary steps before one is recorded, of which the last has the multiprocessors that the recorded one will have.
+    """Ordinary steps before one is recorded; the last has the multiprocessors that the recorded one will have.
 
     Which kernels run depends on the share of the GPU, and a kernel cannot be loaded while a step is being recorded.
     """
@@ -33,7 +33,7 @@ class WarmUps:
         self._room: Processors | None = None
 
     def is_another_due(self) -> bool:
-        """Whether the step at hand is an ordinary one; it counts then."""
+        """Whether the present step is to be an ordinary one, which is then counted."""
         room = processors(self._device)
         if self._num_done >= NUM_WARM_UPS and room == self._room:
             return False
@@ -59,7 +59,7 @@ class GraphedStep:
 
 
 class GraphedStreamStep:
-    """The same on a stream: batches and the state that is carried over come to where the graph reads them.
+    """A `TrainingStep` on a stream: batches and the carried state are copied to where the graph reads them.
 
     The first step of a pass over the stream, which carries nothing over, is an ordinary one.
     """
@@ -82,7 +82,7 @@ class GraphedStreamStep:
             self._graph.replay()
 
     def _one_step(self) -> None:
-        """From the tensors that stay where they are; the state that comes out goes there too."""
+        """One step on tensors whose addresses never change; the resulting state is written to them too."""
         assert self._batch is not None
         assert self._carried is not None
         self._step.learn_from(self._batch)
@@ -114,7 +114,7 @@ _SPARE: defaultdict[int, list[torch.cuda.Stream]] = defaultdict(list)  # by devi
 
 
 def borrowed_stream(owner: object, device: torch.device) -> torch.cuda.Stream:
-    """A stream of a tensor's device that is nobody else's until its owner is gone."""
+    """A CUDA stream on a tensor's device, reserved until its owner is gone."""
     spare = _SPARE[device.index]
     stream = spare.pop() if spare else new_stream(device.index)
     weakref.finalize(owner, spare.append, stream)
@@ -133,7 +133,7 @@ def aside(step: Callable[[], None], stream: torch.cuda.Stream) -> None:
 def recorded(
     step: Callable[[], None], generators: Iterable[torch.Generator], stream: torch.cuda.Stream
 ) -> torch.cuda.CUDAGraph:
-    """A step that is not done, but written down."""
+    """A step that is recorded instead of done."""
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         graph.register_generator_state(generator)

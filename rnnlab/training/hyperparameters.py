@@ -20,36 +20,36 @@ SHARED = ("batch_size", "truncation", "evaluate_every")
 
 @dataclass(frozen=True, kw_only=True)
 class Hyperparameters:
-    """How one network is trained. In a population each member has its own; only the SHARED ones are the same for all.
+    """How one network is trained. In a population each member has its own; only those in SHARED are the same for all.
 
     Args:
-        seed: of the initial weights. Two members with the same seed and `initialisation` start alike (C10).
-        batch_seed: of the batches, where a member is to see others than its neighbours (C73); by default that of the
-            run, which all such members share.
-        nonlinearity: `tanh` or `relu` in place of what the cells say (C21).
-        initialisation: how the numbers start (C22-C27, Z50, Z51).
+        seed: the seed of the initial weights. Two members with the same seed and `initialisation` start alike (C10).
+        batch_seed: the seed of the batches, if a member is to see other batches than the rest (C73); by default all
+            members share the batches of the run.
+        nonlinearity: `tanh` or `relu`, to replace what the cells specify (C21).
+        initialisation: how the initial weights are drawn (C22-C27, Z50, Z51).
         optimiser: `sgd`, `momentum`, `rmsprop` or `adam` (C29).
-        learning_rate: at the first step (C30, Z49).
-        decay_factor: what the learning rate falls to, exponentially, over `num_steps` (C31).
+        learning_rate: the learning rate at the first step (C30, Z49).
+        decay_factor: the factor that the learning rate reaches by exponential decay over `num_steps` (C31).
         inverse_decay_steps: β: the learning rate is divided by 1 + (n - n0) / β at step n (P).
-        inverse_decay_start: n0, the step from which it is.
-        plateau_factor: what the learning rate is multiplied by when validation does not improve (P: 0.5).
-        plateau_patience: after how many evaluations without improvement in a row it is.
-        least_improvement: by which share of its value a score must improve to count (P: 0.0002).
-        lowest_learning_rate: training ends when the learning rate falls below (P: 5e-7).
-        momentum: of `momentum`; the smoothing of `rmsprop`; β1 of `adam` (C32).
+        inverse_decay_start: n0, the step at which that decay begins.
+        plateau_factor: the factor by which the learning rate is multiplied when validation does not improve (P: 0.5).
+        plateau_patience: how many evaluations in a row without improvement that takes.
+        least_improvement: the share of its value by which a score must improve to count (P: 0.0002).
+        lowest_learning_rate: training ends when the learning rate falls below this (P: 5e-7).
+        momentum: the momentum of `momentum`, the smoothing constant of `rmsprop`, or β1 of `adam` (C32).
         second_momentum: β2 of `adam`.
         epsilon: added to the square roots of `rmsprop` and `adam`.
-        clip_norm: the longest gradient of the whole network; longer ones are scaled to it (P).
-        clip_value: the largest number in a gradient; larger ones are cut to it (C33).
-        l2: this share of every number is added to its gradient, after clipping (C34, M14).
-        weight_noise: standard deviation of noise added to all matrices, drawn anew at each step (P).
+        clip_norm: the largest norm of the gradient of the whole network; longer gradients are scaled down to it (P).
+        clip_value: the largest size of a component of the gradient; larger ones are clamped (C33).
+        l2: this multiple of every parameter is added to its gradient, after clipping (C34, M14).
+        weight_noise: the standard deviation of noise added to all matrices, drawn anew at each step (P).
         dropout: the share of units that the outputs do not see in a step, the same for all its sequences (P).
         batch_size: how many sequences a step has; the task's own by default (C10, Z52).
-        truncation: over how many time steps gradients flow back; the state is carried on (P).
-        num_steps: of training (C28).
-        evaluate_every: after how many steps the validation set is gone through.
-        patience: training ends after so many evaluations without improvement in a row (Z52).
+        truncation: how many time steps gradients flow back over; the state is carried on (P).
+        num_steps: the number of training steps (C28).
+        evaluate_every: the number of steps between evaluations on the validation split.
+        patience: training ends after this many evaluations in a row without improvement (Z52).
         explosion: a loss this many times larger than 1 + the first one makes the member infeasible (C72).
 
     >>> hyperparameters = Hyperparameters(optimiser="sgd", learning_rate=0.1)
@@ -103,7 +103,7 @@ class Hyperparameters:
             _check_number(name, value, -math.inf, math.inf, "", is_optional=name in _OPTIONAL)
 
     def changed(self, **values: Any) -> "Hyperparameters":
-        """The same with other values; those of the `initialisation` go by their own names.
+        """A copy with other values; those of the `initialisation` are given by their own names.
 
         >>> print(Hyperparameters().changed(learning_rate=0.01, gate_bias=1.0))
         learning_rate=0.01 gate_bias=1.0
@@ -121,7 +121,7 @@ class Hyperparameters:
         return replace(self, **(ours | {"initialisation": started}))
 
     def with_seeds(self, count: int) -> tuple["Hyperparameters", ...]:
-        """The hyperparameters of `count` members that differ in their seeds alone, one after another from this one's.
+        """The hyperparameters of `count` members that differ only in their seeds, which count up from this one's.
 
         >>> [member.seed for member in Hyperparameters(seed=5).with_seeds(3)]
         [5, 6, 7]
@@ -140,12 +140,12 @@ class Hyperparameters:
         return " ".join(changed) or "defaults"
 
     def to_json(self) -> dict[str, Any]:
-        """All values by name; `from_json` makes them again."""
+        """All values by name; `from_json` reads them back."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Hyperparameters":
-        """What `to_json` gave; names left out have their defaults."""
+        """The inverse of `to_json`; names that are left out have their defaults."""
         given = dict(values)
         started = given.pop("initialisation", {})
         if not isinstance(started, Mapping):

@@ -1,4 +1,4 @@
-"""Ctrl-C as a request: training ends after the step it is at, with everything saved."""
+"""Ctrl-C as a request: training ends after the current step, with everything saved."""
 
 import signal
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Interruption:
             signal.signal(number, handler)
 
     def __call__(self) -> bool:
-        """Whether someone wants to stop."""
+        """Whether a signal has asked to stop."""
         return self._is_asked
 
     def _ask(self, number: int, frame: FrameType | None) -> None:

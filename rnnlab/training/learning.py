@@ -1,4 +1,4 @@
-"""What members learn from the gradients of a step: clipping, regularisation and update, and who has diverged."""
+"""What members learn from the gradients of a step: clipping, regularisation and update, and which have diverged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Rules:
 
 
 def learn(state: TrainingState, losses: Tensor, gradients: Tensor, rules: Rules) -> None:
-    """Update every member that has not diverged, and write down how it went.
+    """Update every member that has not diverged, and record its loss and learning rate.
 
     Args:
         state: of the population; it is changed in place.
@@ -67,9 +67,9 @@ def learn(state: TrainingState, losses: Tensor, gradients: Tensor, rules: Rules)
 def member_norms(gradients: Tensor) -> Tensor:
     """The length of each member's gradient, [P] of [P, N].
 
-    Squares are added up in float64: over hundreds of steps gradients of 1e30 are nothing unusual, and clipping makes
-    something of them, if their norm is known.
+    Squares are added up in float64: over hundreds of steps gradients of 1e30 are nothing unusual, and clipping can use
+    them as long as their norm is finite.
     """
-    # one row alone would be added up in another order, and a member's norm would depend on who is beside it
+    # torch adds up a single row in another order: a member alone must get the norm that it gets beside others
     rows = gradients if len(gradients) > 1 else gradients.repeat(2, 1)
     return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)[: len(gradients)].to(gradients.dtype)

@@ -1,7 +1,7 @@
 """The training loop: one readable way for one network or a population.
 
     sample - forward - loss of each member - backward - clip, L2, update of each member - divergence    (`step.py`)
-    every so many steps: look who diverged - evaluate - stop early - take out who has ended - save a checkpoint
+    every so many steps: check for divergence - evaluate - stop early - take out ended members - save a checkpoint
 
 A step never makes the host wait for the device; only what happens every so many steps does.
 """
@@ -52,30 +52,30 @@ def train(
 
     Args:
         architecture: what to train; its widths must fit the task.
-        task: what to train it on. Training draws from `train`, evaluation goes through `validation`, and at the end
-            through `test`.
-        hyperparameters: of one network, or a sequence of them for a population, one for each member.
-        seed: of the batches, the noise and the dropout, which all members share: each member is trained as it would be
-            alone.
+        task: what to train it on. Training uses the split `train`, evaluation `validation` and, at the end, `test`.
+        hyperparameters: those of one network, or for a population a sequence with one for each member.
+        seed: the seed of batches, noise and dropout, which all members share: each is trained as it would be alone.
         device: where to train.
         path, precision: as in `Model`.
-        use_graph: whether steps run as a CUDA graph. Left out, they do on a GPU, but for streams cut within a period.
-        compact: whether members that have ended are taken out of the population, once half of it has, so that the
+        use_graph: whether steps run as a CUDA graph. By default they do on a GPU, except for streams that are cut
+            within a period.
+        compact: whether to take members that have ended out of the population, once they are half of it, so that the
             others run faster. Results do not depend on it.
-        report: called with everything that happens (`rnnlab.training.events`).
-        report_every: after how many steps the host looks at losses and at who diverged.
-        checkpoint: a folder in which the run is saved, to go on with after an interruption.
-        save_every: after how many steps it is, or how much time, more where saving takes a large part of it; also at
-            the end.
-        resume: whether to go on from the checkpoint in that folder.
-        stop: asked after every step; once it says yes, the run is saved and comes back incomplete.
+        report: a function that is called with every event (`rnnlab.training.events`).
+        report_every: every how many steps the host looks at the losses and checks for divergence.
+        checkpoint: a folder to save the run in, so that it can be resumed after an interruption.
+        save_every: the number of steps, or the time, between saves; time is stretched if saving takes a large part of
+            it. The run is also saved at the end.
+        resume: whether to continue from the checkpoint in that folder.
+        stop: a function that is called after every step; once it returns True, the run is saved and returned
+            incomplete.
 
     Returns:
-        The model with the numbers that were best on validation, and how each member fared.
+        The model with the parameters that were best on validation, and how each member fared.
 
     Raises:
-        TrainingError: hyperparameters or a task that do not fit together.
-        CheckpointError: a checkpoint cannot be written or read, or is of another run.
+        TrainingError: hyperparameters or a task do not fit together.
+        CheckpointError: a checkpoint cannot be written or read, or belongs to another run.
 
     >>> from rnnlab import architecture, task
     >>> adding = task("adding", length=10, num_evaluation=100)
@@ -109,21 +109,21 @@ P = ParamSpec("P")
 
 
 class Training(Generator[None, None, Run]):
-    """A run that stops after every step. Whoever goes on with it, it does so on its device.
+    """A run that pauses after every step. Each step is done on the run's own device.
 
-    Kernels are launched on the present device of CUDA, wherever their tensors lie.
+    Kernels are launched on CUDA's current device, wherever their tensors are.
     """
 
     def __init__(self, steps: Generator[None, None, Run], device: torch.device) -> None:
         self.device, self._steps = device, steps
 
     def send(self, value: None, /) -> None:
-        """Go on by a step."""
+        """Do the next step."""
         with self._at_its_place():
             return self._steps.send(value)
 
     def throw(self, *exception: Any) -> None:
-        """Let the run end, or fail, where it stopped."""
+        """Raise an exception where the run paused, which ends it."""
         with self._at_its_place():
             return self._steps.throw(*exception)
 
@@ -132,7 +132,7 @@ class Training(Generator[None, None, Run]):
 
 
 def _on_its_device(steps: Callable[P, Generator[None, None, Run]]) -> Callable[P, Training]:
-    """A function whose runs go on where its argument `device` says."""
+    """A function that makes runs on the device named by its argument `device`."""
 
     @wraps(steps)
     def made(*arguments: P.args, **options: P.kwargs) -> Training:
@@ -161,7 +161,7 @@ def training(
     resume: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Generator[None, None, Run]:
-    """What `train` does, for those who do something between steps: it yields after each, and returns the run.
+    """What `train` does, for callers that do something between steps: it yields after each step, and returns the run.
 
     Runs that take turns may share a `Pace` of saving.
     """
@@ -207,31 +207,35 @@ def training(
 
 
 def train_together(runs: Sequence[Training]) -> list[Run]:
-    """Several runs in turn, a step of each: on a GPU their steps overlap, where one population alone leaves room."""
-    streams = [_own_stream(run.device) if len(runs) > 1 else nullcontext() for run in runs]
+    """Do several runs, a step of each in turn: on a GPU their steps overlap if one population alone leaves room."""
+    streams = [own_stream(run.device) if len(runs) > 1 else nullcontext() for run in runs]
     found: dict[int, Run] = {}
     try:
         while len(found) < len(runs):
             for number, (steps, stream) in enumerate(zip(runs, streams, strict=True)):
                 if number not in found:
                     with stream:
-                        found |= _after_a_step(number, steps)
+                        run = _run_after_a_step(steps)
+                    if run is not None:
+                        found[number] = run
     finally:
-        for steps in runs:  # whatever happened, folders are no longer held
+        for steps in runs:  # whatever happened, checkpoint folders are released
             steps.close()
     return [found[number] for number in range(len(runs))]
 
 
-def _own_stream(device: torch.device) -> AbstractContextManager[Any]:
+def own_stream(device: torch.device) -> AbstractContextManager[Any]:
+    """A stream of its own, on which a GPU works beside what it does elsewhere; nothing on a CPU."""
     return torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext()
 
 
-def _after_a_step(number: int, steps: Training) -> dict[int, Run]:
+def _run_after_a_step(steps: Training) -> Run | None:
+    """Do a step; returns the run if it has ended."""
     try:
         next(steps)
     except StopIteration as ended:
-        return {number: ended.value}
-    return {}
+        return ended.value
+    return None
 
 
 def _steps(
@@ -242,17 +246,17 @@ def _steps(
     when: Saves,
     stop: Callable[[], bool],
 ) -> Generator[None]:
-    """One after another, until nobody is left to train or somebody says stop."""
+    """Train step by step, until all members have ended or `stop` says so."""
     while not population.has_ended:
         population.step()
         if population.num_steps % report_every == 0 or population.is_evaluation_due:
             population.look()
-        if population.is_evaluation_due:  # also where a look has found that nobody is active any longer
+        if population.is_evaluation_due:  # also if the look has found that no member is active any longer
             population.evaluate()
         if compact and population.num_unfinished <= population.num_rows / 2:
             population.compact()
         if store is not None and when.is_due(population.num_steps):
-            population.wait()  # what is still on its way is not the checkpoint's time
+            population.wait()  # so that steps still on their way do not count as the time of saving
             began = time.perf_counter()
             _save(population, store)
             when.took(time.perf_counter() - began)
@@ -270,7 +274,7 @@ def _save(population: Population, store: CheckpointStore) -> None:
 def _opened(
     folder: str | Path | None, resume: bool, description: dict[str, Any]
 ) -> tuple[CheckpointStore | None, Checkpoint | None]:
-    """Where to save, and what to go on from."""
+    """Where to save the run, and the checkpoint to resume from, if any."""
     if folder is None:
         if resume:
             raise TrainingError("resume needs a checkpoint: say in which folder it is")
@@ -300,12 +304,12 @@ def _started(population: Population) -> Started:
 def _members(given: Hyperparameters | Sequence[Hyperparameters] | None) -> tuple[Hyperparameters, ...]:
     members = (given or Hyperparameters(),) if isinstance(given, Hyperparameters | None) else tuple(given)
     if not members or not all(isinstance(member, Hyperparameters) for member in members):
-        raise TrainingError("hyperparameters are one value, or a sequence of at least one, of Hyperparameters")
+        raise TrainingError("hyperparameters must be a Hyperparameters, or a sequence of one or more")
     return members
 
 
 def _nothing(event: Event) -> None:
-    """Nobody listens."""
+    """The report of a run to which nobody listens."""
 
 
 def _never() -> bool:

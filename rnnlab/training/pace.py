@@ -16,19 +16,19 @@ class Saves(Protocol):
     """When one run is saved."""
 
     def is_due(self, step: int) -> bool:
-        """Whether it is to be saved after a step."""
+        """Whether the run is due to be saved after a step."""
         ...
 
     def took(self, seconds: float) -> None:
-        """It has been saved, in so much time."""
+        """Record that the run was saved, and how long that took."""
         ...
 
 
 class Pace:
-    """Runs that take turns are saved every so often, and more rarely where that would take more than its share of time.
+    """How often runs that take turns are saved: more rarely if saving would take more than its share of the time.
 
-    A checkpoint of large networks takes seconds: two dozen populations that are each saved every half a minute might do
-    little else. What a save takes is known from those before, of whichever run.
+    A checkpoint of large networks takes seconds: two dozen populations, each saved every half minute, might do little
+    else. The time that a save takes is estimated from earlier saves of any of the runs.
 
     Args:
         every: the least time between two saves of a run.
@@ -42,20 +42,20 @@ class Pace:
         self._cost = 0.0  # seconds of a save
 
     def of_a_run(self) -> "_Timed":
-        """When one of the runs is saved."""
+        """The rule for saving one of the runs."""
         run = _Timed(self)
         self._runs.add(run)
         return run
 
     @property
     def seconds(self) -> float:
-        """Between two saves of a run, as things stand."""
+        """How many seconds now lie between two saves of a run."""
         if not self._cost:
             return self._every
         return max(self._every, min(MOST_SECONDS, len(self._runs) * self._cost / SHARE))
 
-    def know(self, seconds: float) -> None:
-        """How long it took to save a run; one that took unusually long counts half."""
+    def record_cost(self, seconds: float) -> None:
+        """Record how long a save took. The estimate is the mean of this time and the estimate before."""
         self._cost = (self._cost + seconds) / 2 if self._cost else seconds
 
 
@@ -70,7 +70,7 @@ class _Timed:
         return now - self._began >= self._pace.seconds
 
     def took(self, seconds: float) -> None:
-        self._pace.know(seconds)
+        self._pace.record_cost(seconds)
         self._began = None
 
 

@@ -24,12 +24,12 @@ from rnnlab.training.step import Noise, TrainingStep
 
 
 class Population:
-    """Networks of one architecture that are trained together. The loop in `loop.py` says what happens when.
+    """Networks of one architecture that are trained together; `loop.py` decides what happens when.
 
     Args:
         architecture, task, seed, device, path, precision, use_graph, report: as in `train`.
         members: the hyperparameters of each.
-        snapshot: what to resume from; if omitted, training begins.
+        snapshot: what to resume from; None to begin.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Population:
         self.num_steps = int(self._state.step)
 
     def _prepare(self) -> None:
-        """A model and a step for the members that are left."""
+        """Make a model and a step for the members that are left."""
         members = [self.members[row] for row in self._rows]
         self._feed.select_members(self.task.select_members(self._rows), self._rows)
         self._model = self._built(members, len(members))
@@ -108,12 +108,12 @@ class Population:
 
     @property
     def num_rows(self) -> int:
-        """How many members run in each step, ended ones that have not been taken out included."""
+        """How many members run in each step, including those that have ended but have not been taken out."""
         return len(self._rows)
 
     @property
     def has_ended(self) -> bool:
-        """Whether all members have."""
+        """Whether all members have ended."""
         return self.num_unfinished == 0
 
     @property
@@ -131,23 +131,23 @@ class Population:
         return [row for row in self._rows if not self._standings[row].has_ended]
 
     def _count(self) -> None:
-        """What is asked after every step is counted only when it may have changed."""
+        """Update what is asked for after every step, which changes only now and then."""
         unfinished = self._unfinished()
         self.num_unfinished = len(unfinished)  # how many members have not ended, as far as the host knows
         self._last_step = max((self.members[row].num_steps for row in unfinished), default=0)
 
     def step(self) -> None:
-        """One step of all members."""
+        """Do one step for all members."""
         self.step_on_device()
         self.num_steps += 1
 
     def wait(self) -> None:
-        """Until the device has done all steps so far."""
+        """Wait until the device has done all steps so far."""
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()
 
     def look(self) -> None:
-        """Bring losses and what diverged to the host."""
+        """Bring losses and divergence to the host, and report them."""
         reasons, steps = (tensor.tolist() for tensor in (self._state.feasibility.reason, self._state.feasibility.step))
         for row, (reason, step) in zip(self._rows, zip(reasons, steps, strict=True), strict=True):
             if reason and not self._standings[row].has_ended:
@@ -164,7 +164,7 @@ class Population:
         )
 
     def evaluate(self) -> None:
-        """Go through the validation set; keep the best numbers, lower learning rates, end who does not improve."""
+        """Score the validation set; keep the best numbers, lower learning rates, end members that do not improve."""
         self._layout.lend(self._state.numbers, arrays_of(self._model))
         scores = evaluate(self._model, self._feed.task, "validation", self._batch_size)
         losses = (self._state.loss_sum / self._state.loss_count).tolist()
@@ -189,7 +189,7 @@ class Population:
         self._tell_evaluation(shown)
 
     def _apply(self, is_best: Sequence[bool], factors: Sequence[float], end_steps: Sequence[int]) -> None:
-        """What an evaluation decided, on the device."""
+        """Apply what an evaluation decided, on the device."""
         state, device = self._state, self._device
         chosen = torch.tensor(is_best, device=device)[:, None]
         state.best.copy_(torch.where(chosen, state.numbers, state.best))
@@ -220,7 +220,7 @@ class Population:
         return column(self._standings, self.task.scores[0].name)
 
     def compact(self) -> None:
-        """Take out who has ended, if anybody is left."""
+        """Take out members that have ended, if any others are left."""
         places = self._places_to_keep()
         if self.has_ended or len(places) == self.num_rows:
             return
@@ -233,7 +233,8 @@ class Population:
     def _places_to_keep(self) -> list[int]:
         """The rows of members that have not ended, and one of each nonlinearity.
 
-        The last of its kind stays: where members differ in it the engine writes other code, which may round otherwise.
+        The last of each kind stays because the engine compiles different code for populations that differ in
+        nonlinearity, and that code may round differently.
         """
         kinds = [self.members[row].nonlinearity for row in self._rows]
         going_on = set(self._unfinished())
@@ -303,5 +304,5 @@ def _is_graphed(architecture: Architecture, task: AbstractTask, device: torch.de
     # a recorded step begins at one phase of the network
     can = device.type == "cuda" and (task.feed == "samples" or task.num_steps % architecture.period == 0)
     if use_graph and not can:
-        raise TrainingError("CUDA graphs need a GPU, and of a stream batches of whole periods: leave out use_graph")
+        raise TrainingError("CUDA graphs need a GPU and, for a stream, batches of whole periods: leave out use_graph")
     return can if use_graph is None else use_graph

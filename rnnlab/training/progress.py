@@ -1,4 +1,4 @@
-"""How a run gets on, from its events: for people as lines of text, for programs as lines of JSON.
+"""The progress of a run, from its events: for people as lines of text, for programs as lines of JSON.
 
 A listener is called with every event of `train(..., report=listener)`. `Tracker` works out the numbers; `PlainLines`
 and `JsonLines` write them to a stream; `LiveDisplay` (live.py) draws them in a terminal.
@@ -106,7 +106,7 @@ class Tracker:
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the last step, if no member ends early and the speed stays what it was over the last minute."""
+        """Seconds until the last step, if no member ends early and the speed of the last minute lasts."""
         rate = self._rate(1)
         if rate is None or self.started is None:
             return None
@@ -128,7 +128,7 @@ class Tracker:
         return f"{self.started.architecture} on {self.started.task}: {sizes}; {self.started.path}{start}"
 
     def members(self) -> str:
-        """How many members are where."""
+        """How many members are training, and how many diverged."""
         population = self.started.population if self.started else 0
         diverged = f", {self.num_infeasible} infeasible" if self.num_infeasible else ""
         return f"{self.num_active} of {population} active{diverged}"

@@ -19,7 +19,7 @@ _WORDS = ("DefaultCPUAllocator", "can't allocate memory")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory does not suffice, of a GPU or of the machine.
+    """Whether an error says that a GPU or the machine has run out of memory.
 
     >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory")), is_out_of_memory(ValueError("a"))
     (True, False)
@@ -30,7 +30,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def check_room(architecture: Architecture, task: AbstractTask, members: Sequence[Hyperparameters]) -> None:
-    """Refuse a step that keeps more than this machine's whole memory: it would be ended without a word.
+    """Refuse a step that needs more than the machine's memory: the process would be killed without a message.
 
     Raises:
         TrainingError: saying how much it would take.
@@ -38,7 +38,7 @@ def check_room(architecture: Architecture, task: AbstractTask, members: Sequence
     first, runs = members[0], plan(architecture)
     batch, steps = first.batch_size or task.batch_size, min(task.num_steps, first.truncation or task.num_steps)
     widths = {node.name: node.units for node in architecture.nodes if (node.kind, node.encoding) == ("input", "values")}
-    # what members may share counts once: who is refused has no room at all
+    # inputs that members may share count once: only what cannot fit in any case is refused
     shared = (len(members) - 1) * batch * steps * sum(widths.values()) * NUM_BYTES
     needed = training_memory(runs, population=len(members), batch=batch, steps=steps).total - shared
     if needed > (there := machine_memory()):

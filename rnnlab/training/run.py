@@ -15,7 +15,7 @@ INFEASIBLE, UNFINISHED = "infeasible", "unfinished"
 
 @dataclass(frozen=True, kw_only=True)
 class LearningCurve:
-    """A member's way through training.
+    """A member's evaluations in the course of training.
 
     Args:
         steps: after how many steps it was evaluated.
@@ -36,10 +36,10 @@ class Member:
         hyperparameters: how it was trained.
         outcome: `finished` its steps, `stopped early`, `too slow` (its learning rate fell below the lowest),
             `infeasible`, or `unfinished` where training was told to stop.
-        num_steps: how many steps it was trained; of an infeasible one the number of the step that diverged, from 0.
+        num_steps: how many steps it was trained; for an infeasible member, the step that diverged, counted from 0.
         reason: why it is infeasible, in words.
         best_step: after how many steps it was best on validation; None if it was never evaluated.
-        validation, test: its scores with the numbers of that moment, by name; empty where there are none.
+        validation, test: its scores with the parameters of that moment, by name; empty if there are none.
         curve: its scores over time.
     """
 
@@ -63,12 +63,12 @@ class Run:
     """A trained network, or population, and how it came about.
 
     Args:
-        model: with the numbers that were best on validation, member for member; with a population axis if several
-            hyperparameters were given. It prints as any module; `model.save` writes it.
+        model: the model, with the parameters that were best on validation for each member; it has a population axis if
+            several hyperparameters were given. It prints like any module, and `model.save` writes it.
         members: how each fared, in order.
         task: what it was trained on, as JSON.
         architecture: what was trained, in words.
-        seed: of the batches.
+        seed: the seed of the batches.
         watched: the name of the score that decided what is best.
     """
 
@@ -95,7 +95,7 @@ class Run:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the model's numbers."""
+        """Everything except the model's parameters."""
         members = [asdict(member) | {"hyperparameters": member.hyperparameters.to_json()} for member in self.members]
         return {
             "architecture": self.model.architecture.to_json(),
@@ -106,7 +106,7 @@ class Run:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write everything but the model's numbers to a JSON file."""
+        """Write everything except the model's parameters to a JSON file."""
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n")
 
 

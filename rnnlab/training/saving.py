@@ -56,11 +56,11 @@ class Snapshot:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], record: Mapping[str, Any], device: torch.device) -> "Snapshot":
-        """What `tensors` and `record` gave; generators' states stay on the CPU, as torch wants them."""
+        """The inverse of `tensors` and `record`; generators' states stay on the CPU, as torch requires."""
         parts = _without(tensors, _STATE)
         return cls(
             state=TrainingState.from_tensors(
-                # copied to addresses as torch gives them: on others its sums on a CPU may round differently
+                # copied to memory that torch allocates: with another alignment its sums on a CPU may round differently
                 {name: tensor.to(device, copy=True) for name, tensor in parts.items()},
                 _carried(tensors, record, device),
             ),

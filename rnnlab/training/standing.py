@@ -1,4 +1,4 @@
-"""How each member stands: its best score, when it was, and whether it goes on; for the host, at evaluations."""
+"""The progress of each member, on the host: its best score, when that was, and whether it continues."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from rnnlab.training.run import FINISHED, INFEASIBLE, STOPPED, TOO_SLOW, UNFINIS
 
 @dataclass
 class Standing:
-    """One member so far.
+    """The progress of one member so far.
 
     Args:
         outcome: `unfinished` until it ends.
@@ -37,15 +37,15 @@ class Standing:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it trains no longer."""
+        """Whether it has stopped training."""
         return self.outcome != UNFINISHED
 
     def end(self, outcome: str, step: int, reason: str | None = None) -> None:
-        """Write down how and when it ended."""
+        """Record how and when it ended."""
         self.outcome, self.num_steps, self.reason = outcome, step, reason
 
     def record(self, step: int, scores: Mapping[str, float], loss: float, watch: "Watch") -> bool:
-        """Take in an evaluation, and say whether it is the best so far."""
+        """Record an evaluation, and say whether it is the best so far."""
         self.steps.append(step)
         self.losses.append(loss)
         for name, value in scores.items():
@@ -60,7 +60,7 @@ class Standing:
         return is_best
 
     def member(self, hyperparameters: Hyperparameters, test: Mapping[str, float], num_steps: int) -> Member:
-        """What a run of so many steps says of it."""
+        """The member as part of the result of a run with that many steps."""
         return Member(
             hyperparameters=hyperparameters,
             outcome=self.outcome,
@@ -77,7 +77,7 @@ class Standing:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """All values; `Standing(**...)` makes it again."""
+        """All values; `Standing(**values)` reads them back."""
         return asdict(self)
 
 
@@ -95,7 +95,7 @@ class Watch:
     least_improvement: float = 0.0
 
     def is_better(self, value: float, best: float | None) -> bool:
-        """Whether a value is the best so far; one that is no number is not."""
+        """Whether a value is the best so far; NaN never is."""
         if best is None or math.isnan(value):
             return not math.isnan(value)
         return value < best if self.better == "lower" else value > best
@@ -118,7 +118,7 @@ def decide(standing: Standing, member: Hyperparameters, step: int, rate: float) 
         rate: its next learning rate.
 
     Returns:
-        What the learning rate is to be multiplied by.
+        The factor by which to multiply the learning rate.
     """
     factor = 1.0
     if standing.num_flat >= member.plateau_patience and member.plateau_factor < 1:

@@ -1,4 +1,4 @@
-"""All that training changes from step to step, on the device: a row for each member that is still in the population."""
+"""Everything that training changes from step to step: tensors on the device, with a row for each member left."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class TrainingState:
         step: how many steps were done, a number.
         numbers: the networks' numbers, [P, N].
         moments: the optimisers' averages.
-        feasibility: who diverged.
+        feasibility: which members diverged.
         end_step: after how many steps each member ends, [P].
         plateau: what each learning rate was multiplied by on plateaus so far, [P].
         best: the numbers that were best on validation so far, [P, N].
@@ -65,7 +65,7 @@ class TrainingState:
 
     @property
     def is_active(self) -> Tensor:
-        """Who is still training, [P]."""
+        """Which members are still training, [P]."""
         return (self.step < self.end_step) & (self.feasibility.reason == 0)
 
     def select(self, rows: Sequence[int], coefficients: Coefficients) -> "TrainingState":
@@ -82,7 +82,7 @@ class TrainingState:
         return selected
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors but the carried state by name."""
+        """All tensors by name, except the carried state."""
         return dict(self._named())
 
     def _named(self) -> Iterator[tuple[str, Tensor]]:

@@ -26,7 +26,7 @@ class Noise:
 
 
 class TrainingStep:
-    """A step as a function of tensors that stay where they are: called, it changes `state`, and nothing else."""
+    """A step as a function of tensors whose addresses never change: a call changes `state`, and nothing else."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class TrainingStep:
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
-        """All that a step draws from."""
+        """All generators that a step draws from."""
         return *self.feed.generators.values(), self._noise.weights, self._noise.dropout
 
     @property
@@ -77,7 +77,7 @@ class TrainingStep:
         return losses.detach(), self.layout.gather(gradients, out=self._gradients)
 
     def _outputs(self, batch: Batch) -> Tensor:
-        """What the networks say, with gradients that flow back over `truncation` time steps and no batch border."""
+        """The networks' outputs; gradients flow back over `truncation` time steps, but never into an earlier batch."""
         carried = self.state.carried if batch.continues else None
         outputs: list[Tensor] = []
         for piece in pieces(batch, self.truncation, self.task):

@@ -56,7 +56,7 @@ class TensorBoardLog:
             self._writer.add_scalar("members active", event.num_active, event.step)
         elif isinstance(event, Evaluated):
             for number, (name, values) in enumerate(event.scores.items()):
-                # of other scores than the watched, which comes first, nobody said which way is better
+                # the event says which way is better for the watched score only, which comes first
                 self._write(f"{event.split} {name}", values, event.step, None if number else self._better)
         elif isinstance(event, MemberInfeasible):
             self._writer.add_text("infeasible", f"member {event.member}: {event.reason}", event.step)

@@ -12,7 +12,7 @@ from rnnlab.tasks.registry import parse_arguments
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import Hyperparameters
 
-UNITS = 64  # where nobody says how wide the layers are
+UNITS = 64  # the default width of layers
 
 
 def network_for(

@@ -1,4 +1,4 @@
-"""Optuna's announcements of every study that it makes, which nobody asked for."""
+"""Keeps Optuna from announcing every study that it makes."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_announcements() -> Generator[None]:
-    """Inside, Optuna does not announce what it makes."""
+    """A context in which Optuna does not announce what it makes."""
     import optuna
 
     before = optuna.logging.get_verbosity()

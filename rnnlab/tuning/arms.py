@@ -25,25 +25,24 @@ from rnnlab.tuning.space import SearchSpace
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """What is tuned, and how; it is checked when it is made.
+    """What is tuned, and how; checked when it is made.
 
     Args:
-        name: among the arms of its study.
+        name: its name in the study.
         architecture: what is trained.
         task: what it is trained on.
-        space: the hyperparameters, and arguments of the task, that are tuned.
+        space: the hyperparameters and task arguments that are tuned.
         num_trials: how many points are tried.
-        hyperparameters: all those that are not tuned. Their seed is the arm's: all trials start from the same random
-            numbers (C10), unless `seed` is a dimension of the space.
+        hyperparameters: those that are not tuned. Their seed is replaced by the arm's, so that all trials start from
+            the same random numbers (C10), unless `seed` is a dimension of the space.
         sampler: the name of what suggests the points.
         sampler_options: its options, by name.
-        seed: of suggestions, networks and batches.
+        seed: the seed of suggestions, networks and batches.
         path, precision: as in `train`.
-        population: how many networks are trained at once, and so how many points are suggested at a time; by
-            default as many as suits the device. A sampler that learns from results learns more often from small
-            populations.
-        known_score: what is tuned for, where somebody wrote it down; by default the task says it, for which some tasks
-            need their data.
+        population: how many networks are trained at once, and therefore how many points are suggested at a time; by
+            default as many as suit the device. With small populations, a sampler learns from results more often.
+        known_score: the score to tune for, if it is known from a record. By default the task is asked, and some tasks
+            can answer only with their data files.
     """
 
     name: str
@@ -86,12 +85,12 @@ class Arm:
             num_points = chosen.num_points(self.space, self.num_trials)
             if num_points < self.num_trials:
                 raise TuningError(
-                    f"arm {self.name}: the grid has {num_points} points, not {self.num_trials}: ask for as many trials"
+                    f"arm {self.name}: the grid has {num_points} points, not {self.num_trials}: try no more"
                 )
 
     @property
     def score(self) -> Score:
-        """What is tuned for: the task's watched score, on validation."""
+        """The score that is tuned for: the task's watched score, on validation."""
         return self.known_score or self.task.scores[0]
 
     @property
@@ -100,15 +99,15 @@ class Arm:
         return self.score.better == "higher"
 
     def new_sampler(self) -> AbstractSampler:
-        """What suggests points."""
+        """The sampler that suggests points."""
         return sampler(self.sampler, **self.sampler_options)
 
     def generator(self, first: int) -> np.random.Generator:
-        """Of the suggestions that begin with trial number `first`: they depend on nothing else than the seed."""
+        """The random numbers for suggestions from trial number `first` on, which depend on it and the seed only."""
         return np.random.default_rng([self.seed, first])
 
     def to_json(self) -> dict[str, Any]:
-        """All values; `from_json` makes the arm again."""
+        """All values; `from_json` reads them back."""
         values = {
             "name": self.name,
             "architecture": self.architecture.to_json(),
@@ -127,7 +126,7 @@ class Arm:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Arm":
-        """What `to_json` gave."""
+        """The inverse of `to_json`."""
         made: dict[str, Any] = {
             "architecture": Architecture.from_json(values["architecture"]),
             "task": task_from_json(values["task"]),
@@ -156,8 +155,10 @@ def task_json(task: AbstractTask) -> dict[str, Any]:
 
 
 def task_from_json(values: Mapping[str, Any]) -> AbstractTask:
-    """The task of `task_json`; a file that has moved is looked for in the current folder too. Whether it was edited
-    since is not asked: what is there already can be read."""
+    """The inverse of `task_json`; a file that has moved is also looked for in the current folder.
+
+    A file that was edited since is accepted: results that exist can still be read.
+    """
     arguments = {name: value for name, value in values.items() if name != DIGEST}
     path = Path(arguments["name"])
     if path.suffix == ".py" and not path.exists() and Path(path.name).exists():
@@ -192,7 +193,9 @@ def check_name(kind: str, name: Any) -> None:
     if not is_text or set(name) & set("/\\\0") or name in (".", ".."):
         raise TuningError(f"the name of {kind} is a text without slashes, of 1 to 200 characters, got {name!r}")
     if kind == "a study" and (name.startswith("-") or name.endswith((".json", ".json.gz", ".toml"))):
-        raise TuningError(f"the name of a study ends like no file and begins with no -, which commands read: {name!r}")
+        raise TuningError(
+            f"the name of a study may not begin with - or end like a file, or commands misread it: {name!r}"
+        )
 
 
 def require_whole(name: str, value: Any, lowest: int) -> None:

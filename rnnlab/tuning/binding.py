@@ -80,7 +80,7 @@ def bind(point: Point, base: Hyperparameters, architecture: Architecture, task: 
 def check_space(space: SearchSpace, base: Hyperparameters, architecture: Architecture, task: AbstractTask) -> None:
     """Refuse a space with names or values that training would refuse, before anything is trained.
 
-    Looked at are the bounds, the middle and every choice of each dimension, where it is active; the others are at their
+    The bounds, the middle and every choice of each dimension are tried, while it is active and the others are at their
     middles.
     """
     for dimension in space:
@@ -100,7 +100,7 @@ def _active(space: SearchSpace, dimension: AbstractDimension) -> dict[str, float
 
 
 def split(settings: Sequence[Setting], task: AbstractTask) -> list[list[int]]:
-    """Which settings can be trained in one population, by their places; as few populations as can be."""
+    """Which settings can be trained in one population, by their places; as few populations as possible."""
     groups: dict[Any, list[int]] = {}
     for place, setting in enumerate(settings):
         groups.setdefault(_shared(setting, task), []).append(place)
@@ -129,7 +129,7 @@ def task_of(settings: Sequence[Setting], task: AbstractTask) -> AbstractTask:
 
 
 def _shared(setting: Setting, task: AbstractTask) -> tuple[Any, ...]:
-    """What members of one population have in common."""
+    """What all members of one population must have in common."""
     of_members = _of_members(task)
     arguments = tuple((name, value) for name, value in setting.arguments.items() if name not in of_members)
     own = tuple(getattr(setting.hyperparameters, name) for name in SHARED)
@@ -153,7 +153,7 @@ def _of_members(task: AbstractTask) -> set[str]:
 
 
 def given_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that somebody gives a task, by the names of the dimensions that would tune them.
+    """Arguments given to a task, by the names of the dimensions that would tune them.
 
     >>> given_arguments({"num_samples": 10})
     {'task.num_samples': 10, 'task.samples_per_parameter': None}
@@ -163,7 +163,7 @@ def given_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written_arguments(task: AbstractTask) -> dict[str, Any]:
-    """The arguments of a task that are not as they are where nobody gives them.
+    """The arguments of a task that differ from their defaults.
 
     >>> from rnnlab import task
     >>> written_arguments(task("capacity", num_samples=10))

@@ -1,4 +1,4 @@
-"""Where the populations of a study are saved while they are trained, so that any worker can go on with them.
+"""Where the populations of a study are saved while they are trained, so that any worker can continue them.
 
     ROOT/STUDY/ARM/LOT/GENERATION/POPULATION/checkpoint.safetensors
 
@@ -19,7 +19,7 @@ from rnnlab.tuning.store import Store
 
 
 def checkpoint_root(store: Store, folder: str | Path | None) -> Path:
-    """Where checkpoints go: beside a SQLite file, in the current folder for a server, or where somebody says.
+    """Where checkpoints go: beside a SQLite file, in the current folder for a server, or in a given folder.
 
     Workers on several machines need a folder that all of them see; without one, what a lost worker had done is done
     again from its beginning.
@@ -65,12 +65,12 @@ def population_folder(root: Path, lot: Lot, population: str) -> Path:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether there is something to go on from."""
+    """Whether there is a checkpoint to continue from."""
     return (folder / FILE).exists()
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove what a finished lot, or study, has left; what cannot be removed stays, and does no harm."""
+    """Remove the checkpoints of a finished lot, or study; what cannot be removed stays, and does no harm."""
     shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # others may have something there
+    with suppress(OSError):  # the folder may still hold files of others
         folder.parent.rmdir()

@@ -19,8 +19,8 @@ class AbstractDimension(ABC):
     """One hyperparameter: its values, and how they lie on the interval from 0 to 1.
 
     Args:
-        name: of the hyperparameter.
-        when: the dimension is active only if these earlier dimensions are, and have one of these values.
+        name: the name of the hyperparameter.
+        when: the dimension is active only if these earlier dimensions are active and have one of these values.
     """
 
     name: str
@@ -40,7 +40,7 @@ class AbstractDimension(ABC):
     @property
     @abstractmethod
     def num_values(self) -> int | None:
-        """How many values it has; None where they are without number."""
+        """How many values it has; None if infinitely many."""
 
     @abstractmethod
     def at(self, position: float) -> Value:
@@ -52,7 +52,7 @@ class AbstractDimension(ABC):
 
     @abstractmethod
     def check(self, value: Any) -> None:
-        """Refuse what is no value of this dimension."""
+        """Refuse anything that is not a value of this dimension."""
 
     @abstractmethod
     def spread(self, num: int) -> tuple[Value, ...]:
@@ -64,7 +64,7 @@ class AbstractDimension(ABC):
 
     @abstractmethod
     def range(self) -> str:
-        """The values, as a reader wants to see them."""
+        """The values in words."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -76,12 +76,12 @@ class AbstractDimension(ABC):
 
 @dataclass(frozen=True)
 class Float(AbstractDimension):
-    """A number between two others.
+    """A real number between two bounds.
 
     Args:
-        name: of the hyperparameter.
-        low, high: its bounds, both possible.
-        scale: `linear`, `log` or `logit`: what is evenly distributed is the number, its logarithm, or its logit.
+        name: the name of the hyperparameter.
+        low, high: its bounds, both included.
+        scale: `linear`, `log` or `logit`: whether the number, its logarithm or its logit is uniformly distributed.
         when: see `AbstractDimension`.
 
     >>> Float("learning_rate", 1e-4, 1e-1, "log").at(0.5)
@@ -108,7 +108,7 @@ class Float(AbstractDimension):
 
     @property
     def num_values(self) -> int | None:
-        """None: they are without number."""
+        """None: there are infinitely many."""
         return None
 
     def at(self, position: float) -> float:
@@ -124,17 +124,17 @@ class Float(AbstractDimension):
         return (forward(float(value)) - first) / (last - first)
 
     def check(self, value: Any) -> None:
-        """Refuse what is no number between the bounds."""
+        """Refuse anything but a number between the bounds."""
         _check_number(self.name, f"must be a number in {self.range()}", value)
         if not self.low <= value <= self.high:
             raise TuningError(f"{self.name} must be in {self.range()}, got {value!r}")
 
     def spread(self, num: int) -> tuple[float, ...]:
-        """`num` numbers from bound to bound, evenly on the scale; one is the middle."""
+        """`num` numbers from bound to bound, evenly spaced on the scale; a single one is the middle."""
         return (self.at(0.5),) if num == 1 else tuple(self.at(index / (num - 1)) for index in range(num))
 
     def distribution(self) -> "BaseDistribution":
-        """Optuna has no logit scale, so to Optuna such a number is a linear one."""
+        """The same range for Optuna, which has no logit scale: such a number is linear to it."""
         from optuna.distributions import FloatDistribution
 
         return FloatDistribution(self.low, self.high, log=self.scale == "log")
@@ -144,7 +144,7 @@ class Float(AbstractDimension):
         return f"{self.low:g} … {self.high:g}"
 
     def to_json(self) -> dict[str, Any]:
-        """All but the name."""
+        """All values except the name."""
         return {"kind": "float", "low": self.low, "high": self.high, "scale": self.scale} | _when(self)
 
 
@@ -153,9 +153,9 @@ class Integer(AbstractDimension):
     """A whole number between two others.
 
     Args:
-        name: of the hyperparameter.
-        low, high: its bounds, both possible.
-        scale: `linear`, or `log` where large numbers are as likely as small ones in proportion.
+        name: the name of the hyperparameter.
+        low, high: its bounds, both included.
+        scale: `linear`, or `log`, on which the logarithm is uniformly distributed.
         when: see `AbstractDimension`.
 
     >>> Integer("compute_steps", 1, 6).at(0.99)
@@ -188,24 +188,24 @@ class Integer(AbstractDimension):
         return forward(self.low - 0.5), forward(self.high + 0.5)
 
     def at(self, position: float) -> int:
-        """The whole number that owns a position from 0 to 1."""
+        """The whole number whose interval contains a position from 0 to 1."""
         first, last = self._ends()
         _, inverse = _SCALES[self.scale]
         return min(max(math.floor(inverse(first + position * (last - first)) + 0.5), self.low), self.high)
 
     def position(self, value: Value) -> float:
-        """Where the number itself lies, inside the interval that it owns."""
+        """Where the number itself lies inside its interval."""
         first, last = self._ends()
         forward, _ = _SCALES[self.scale]
         return (forward(float(value)) - first) / (last - first)
 
     def check(self, value: Any) -> None:
-        """Refuse what is no whole number between the bounds."""
+        """Refuse anything but a whole number between the bounds."""
         if not _is_integer(value) or not self.low <= value <= self.high:
             raise TuningError(f"{self.name} must be a whole number in {self.range()}, got {value!r}")
 
     def spread(self, num: int) -> tuple[int, ...]:
-        """At most `num` numbers from bound to bound, evenly on the scale; all where there are no more."""
+        """At most `num` numbers from bound to bound, evenly spaced on the scale; all of them if there are no more."""
         if num >= self.high - self.low + 1:
             return tuple(range(self.low, self.high + 1))
         forward, inverse = _SCALES[self.scale]
@@ -224,16 +224,16 @@ class Integer(AbstractDimension):
         return f"{self.low} … {self.high}"
 
     def to_json(self) -> dict[str, Any]:
-        """All but the name."""
+        """All values except the name."""
         return {"kind": "integer", "low": self.low, "high": self.high, "scale": self.scale} | _when(self)
 
 
 @dataclass(frozen=True)
 class Category(AbstractDimension):
-    """One of several values without an order.
+    """One of several values without order.
 
     Args:
-        name: of the hyperparameter.
+        name: the name of the hyperparameter.
         choices: the values: texts, numbers, or `False` and `True`.
         when: see `AbstractDimension`.
 
@@ -259,15 +259,15 @@ class Category(AbstractDimension):
         return len(self.choices)
 
     def at(self, position: float) -> Value:
-        """The choice that owns a position from 0 to 1."""
+        """The choice whose interval contains a position from 0 to 1."""
         return self.choices[min(int(position * len(self.choices)), len(self.choices) - 1)]
 
     def position(self, value: Value) -> float:
-        """The middle of the interval that a choice owns."""
+        """The middle of a choice's interval."""
         return (self.choices.index(value) + 0.5) / len(self.choices)
 
     def check(self, value: Any) -> None:
-        """Refuse what is not among the choices; 1 is not True."""
+        """Refuse anything that is not one of the choices; 1 is not True."""
         if not any(type(value) is type(choice) and value == choice for choice in self.choices):
             raise TuningError(f"{self.name} must be one of {self.range()}, got {value!r}")
 
@@ -286,7 +286,7 @@ class Category(AbstractDimension):
         return ", ".join(map(str, self.choices))
 
     def to_json(self) -> dict[str, Any]:
-        """All but the name."""
+        """All values except the name."""
         return {"kind": "category", "choices": list(self.choices)} | _when(self)
 
 

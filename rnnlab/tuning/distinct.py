@@ -14,7 +14,7 @@ _TRIES = 50
 
 
 def key(point: Point) -> tuple[tuple[str, Any], ...]:
-    """The same for the same points; 1 and True differ.
+    """A key that is equal for equal points only; 1 and True differ.
 
     >>> key({"l2": 1.0}) == key({"l2": 1})
     True
@@ -23,12 +23,12 @@ def key(point: Point) -> tuple[tuple[str, Any], ...]:
 
 
 def num_combinations(space: SearchSpace) -> float:
-    """How many points the space would have if all its dimensions were active; infinite if one has no steps."""
+    """How many points the space would have if all its dimensions were active; infinite if one is continuous."""
     return math.prod(math.inf if each.num_values is None else each.num_values for each in space)
 
 
 def listed(space: SearchSpace) -> list[dict[str, Any]] | None:
-    """All points of a small space; None where there are too many, or no end of them."""
+    """All points of a small space; None if there are too many, or infinitely many."""
     if num_combinations(space) > MOST_LISTED:
         return None
     return list(every_point(space))

@@ -1,4 +1,4 @@
-"""What tuning tells whoever listens: plain values, ready for JSON, as those of training (`rnnlab.training.events`)."""
+"""The events that tuning reports: plain values, ready for JSON, as those of training (`rnnlab.training.events`)."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -71,7 +71,7 @@ class LotClaimed(LotEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class LotTakenOver(LotEvent):
-    """Trials that another worker had taken are gone on with.
+    """Trials that another worker had taken are continued.
 
     Args:
         was_lost: whether that worker fell silent; otherwise it handed them back.
@@ -82,11 +82,11 @@ class LotTakenOver(LotEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class Trained(LotEvent):
-    """Training says something.
+    """An event of training.
 
     Args:
         members: the numbers of the trials, in the order of the population.
-        event: what it says.
+        event: the event.
     """
 
     members: list[int]
@@ -132,7 +132,7 @@ class LotLost(LotEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting(TuningEvent):
-    """Everything left is being trained by others; should one of them fall silent, this worker goes on with it.
+    """Everything left is being trained by other workers; if one of them falls silent, this worker takes over.
 
     Args:
         num_lots: how many lots that is.

@@ -31,14 +31,14 @@ _STEPS = 10
 class GaussianProcessSampler(AbstractSampler):
     """Batches from a Gaussian process that is fitted once for each of them.
 
-    The points of a batch are picked one after another by the logarithm of expected improvement. What was picked, and
-    what others are still trying, is believed to have the process's mean there. A second process learns what is
+    The points of a batch are picked one after another by the logarithm of expected improvement. Points already picked,
+    and those still being tried elsewhere, are assumed to have the process's mean. A second process learns what is
     infeasible. Nothing is remembered from batch to batch.
 
     Args:
-        num_startup: until so many points are observed, points are spread evenly, the middle of the space first.
-        num_candidates: among so many the best are looked for.
-        num_polished: so many of them are moved uphill for each point of a batch.
+        num_startup: until this many points are observed, points are spread evenly, the middle of the space first.
+        num_candidates: how many candidates the best points are chosen from.
+        num_polished: how many of them are improved by gradient for each point of a batch.
 
     >>> from rnnlab.tuning.space import Float
     >>> space = SearchSpace([Float("learning_rate", 1e-4, 1e-1, "log")])

@@ -1,4 +1,4 @@
-"""The heartbeat of a worker: a thread that says again and again that it is at work."""
+"""The heartbeat of a worker: a thread that keeps reporting that the worker is alive."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ class Heart:
     """Beats inside a `with`.
 
     Args:
-        beat: says it to the store; False if there is no point in going on.
+        beat: reports it to the store; returns False if there is no point in continuing.
         interval: seconds between two beats.
     """
 

@@ -7,7 +7,7 @@ from rnnlab.tuning.events import TuningEvent
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerLost(TuningEvent):
-    """A process ended before the study did; others go on with its trials.
+    """A worker process ended before the study did; others continue its trials.
 
     Args:
         process: its number in the system.

@@ -1,7 +1,7 @@
 """Lots: the trials that a worker takes at once. No trial is given to two workers, and none is lost with one.
 
-A lot is a row of the store, and every change of it is one statement that says what it expects to find, so that of
-several workers only one succeeds:
+A lot is a row of the store. Every change of it is one statement that says which state it expects to find, so that only
+one of several workers succeeds:
 
     claim       insert the next lot of an arm: its number is taken once, and says how much of the budget is used up
     beat        the owner says that it is alive; it learns that the lot is no longer its own
@@ -32,8 +32,8 @@ class Lot:
         study, arm, number: which lot; numbers count from 0 in each arm.
         first: the number of its first trial in the arm.
         points: of its trials, in order.
-        owner: the worker that has it; None where nobody does.
-        grace: for how many seconds the owner may be silent, as it said itself.
+        owner: the worker that has it; None if no worker has.
+        grace: for how many seconds the owner may be silent, as it announced itself.
         generation: how often it has had another owner.
         num_lost: how often its owner fell silent.
         claimed, heartbeat, finished: when its owner got it, was last alive, and ended it; by the store's clock.
@@ -73,7 +73,7 @@ class Lots:
     Args:
         store: where they are.
         study: of which study.
-        grace: for how many seconds the worker who claims and takes over with this may be silent.
+        grace: for how many seconds a worker that claims or takes over lots through this object may be silent.
     """
 
     def __init__(self, store: Store, study: str, grace: float = GRACE) -> None:
@@ -89,14 +89,14 @@ class Lots:
     def claim(
         self, arm: str, earlier: Sequence[Lot], points: Sequence[Point], owner: str, *, seconds: float = 0.0
     ) -> Lot | None:
-        """The next lot of an arm with these points; None if somebody else has taken it since `earlier` was read.
+        """The next lot of an arm, with these points; None if another worker has taken it since `earlier` was read.
 
         Args:
             arm: which.
             earlier: all its lots so far.
             points: of the new trials.
-            owner: who will train them.
-            seconds: how long somebody has worked on them in another store.
+            owner: the worker that will train them.
+            seconds: how long they were worked on in another store.
         """
         row = {
             "study": self._study,
@@ -139,20 +139,20 @@ class Lots:
         return None
 
     def beat(self, lot: Lot) -> bool:
-        """Say that the owner is alive; False if it is the owner no longer."""
+        """Report that the owner is alive; False if it is no longer the owner."""
         return self._change(lot, {"heartbeat": self._store.now})
 
     def hand_back(self, lot: Lot) -> bool:
-        """Leave a lot to whoever wants it; False if it was somebody else's already."""
+        """Leave a lot to any other worker; False if another one has it already."""
         return self._change(lot, {"owner": None, "seconds": LOTS.c.seconds + self._store.now - LOTS.c.claimed})
 
     def finish(self, lot: Lot) -> bool:
-        """Say that all trials are recorded; False if it is somebody else's."""
+        """Mark all trials as recorded; False if another worker has the lot."""
         spent = LOTS.c.seconds + self._store.now - LOTS.c.claimed
         return self._change(lot, {"owner": None, "finished": self._store.now, "seconds": spent})
 
     def _change(self, lot: Lot, values: dict[str, Any], condition: ColumnElement[bool] | None = None) -> bool:
-        """Change a lot if it is still as it was when it was read."""
+        """Change a lot, if it is still as it was when it was read."""
         is_same = (
             (LOTS.c.study == lot.study)
             & (LOTS.c.arm == lot.arm)

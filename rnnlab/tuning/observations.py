@@ -1,4 +1,4 @@
-"""What is known of a point: its value, that it is infeasible, or that it is still being tried."""
+"""What is known about a point: its value, that it is infeasible, or that it is still being tried."""
 
 import math
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ STATES = ("complete", "infeasible", "pending")
 
 @dataclass(frozen=True)
 class Observation:
-    """A point and what came of it.
+    """A point and its result.
 
     Args:
         point: the hyperparameters.
-        value: what is to be minimised; a caller who maximises hands in the negative. None if not complete.
+        value: the value to be minimised; a caller that maximises passes the negative. None if not complete.
         state: `complete`; `infeasible`, if training diverged (C72); or `pending`, if it is still going on.
 
     >>> Observation({"l2": 0.1}, 0.5)

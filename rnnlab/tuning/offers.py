@@ -1,8 +1,8 @@
-"""Which trials can be given out next, and for which a tuner had better see scores first.
+"""Which trials can be given out next, and for which a sampler should see more scores first.
 
-A sampler that learns knows what the trials that have ended tell it. Were all room that there is filled at once, every
-trial of an arm would be under way before the first had a score, and all of them drawn at random. So while much of an
-arm's budget is under way, workers that have something else to do leave it alone.
+A sampler that learns knows only the results of trials that have ended. If all available capacity were filled at once,
+every trial of an arm would be in progress before the first had a score, and all of them would be drawn at random. So
+while much of an arm's budget is in progress, workers that have something else to do leave the arm alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +20,11 @@ MOST_UNDER_WAY = Fraction(
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """The next lot of an arm, which nobody has yet.
+    """The next lot of an arm, which no worker has taken yet.
 
     Args:
         arm: whose trials they are.
-        earlier: all its lots so far, whoever has them.
+        earlier: all its lots so far, of all workers.
         count: how many trials.
     """
 
@@ -44,7 +44,7 @@ class Offer:
 
     @property
     def is_too_early(self) -> bool:
-        """Whether too much of the budget would be under way at once, anywhere, for a sampler to learn from."""
+        """Whether too much of the budget would be in progress, in all workers together, for a sampler to learn."""
         under_way = sum(len(lot.points) for lot in self.earlier if not lot.is_finished)
         return under_way > 0 and under_way + self.count > MOST_UNDER_WAY * self.arm.num_trials
 

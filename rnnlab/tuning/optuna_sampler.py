@@ -21,17 +21,17 @@ _STATES = (TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING)
 
 
 class OptunaSampler(optuna.samplers.BaseSampler):
-    """Suggests with `GaussianProcessSampler` inside Optuna.
+    """Suggests points by `GaussianProcessSampler` in an Optuna study.
 
     A trial that failed, or that broke a constraint, counts as infeasible; a pruned one is not learned from. Parameters
     that not every trial has are drawn at random, unless `space` says when they are active.
 
     Args:
-        batch_size: the process is fitted for so many trials at once; ask for that many before telling any.
-        seed: of the random numbers.
-        space: the search space, with conditions and logit scales that Optuna does not know. Left out, it is what all
+        batch_size: how many trials one fit of the process serves; ask for that many before reporting results of any.
+        seed: the seed of the random numbers.
+        space: the search space, with conditions and logit scales, which Optuna does not know. By default it is what all
             trials so far have in common.
-        options: of `GaussianProcessSampler`.
+        options: those of `GaussianProcessSampler`.
 
     >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
     >>> study = optuna.create_study(sampler=OptunaSampler(batch_size=5, seed=0))
@@ -78,7 +78,7 @@ class OptunaSampler(optuna.samplers.BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The next point of the batch; a new batch where that is used up."""
+        """The next point of the batch, or the first one of a new batch when it is used up."""
         if len(study.directions) != 1:
             raise TuningError("OptunaSampler minimises or maximises one value; this study has several")
         if not search_space:
@@ -109,7 +109,7 @@ class OptunaSampler(optuna.samplers.BaseSampler):
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """At random: a parameter that is new, or that not all trials have."""
+        """A random value for a parameter that is new, or that not all trials have."""
         return self._independent.sample_independent(study, trial, param_name, param_distribution)
 
 

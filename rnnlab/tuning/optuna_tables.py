@@ -56,7 +56,7 @@ def read_rows(session: Session, study_id: int, attribute: str) -> list[TrialRow]
 
 def add_trials(session: Session, study_id: int, templates: Sequence[FrozenTrial]) -> None:
     """Add trials to a study of Optuna's, running or at their end, as `RDBStorage.create_new_trial` adds one."""
-    # a change that changes nothing takes the lock: numbers are counted, and nobody else may count meanwhile
+    # a change that changes nothing takes the lock, so that no other process numbers trials meanwhile
     session.execute(update(StudyModel).where(StudyModel.study_id == study_id).values(study_name=StudyModel.study_name))
     first = session.scalar(select(func.count()).where(TrialModel.study_id == study_id)) or 0
     trials: list[Any] = [  # Optuna's models do not say that their columns are numbers
@@ -103,7 +103,7 @@ def end_trials(session: Session, ends: Mapping[int, FrozenTrial]) -> None:
 
 
 def _delete_ends(session: Session, written: Mapping[int, FrozenTrial]) -> None:
-    """What a worker may have left that wrote one attribute after another, and did not come to the state."""
+    """Delete what a worker left behind that wrote one attribute after another and never reached the state."""
     keys = {key for template in written.values() for key in template.user_attrs}
     model = TrialUserAttributeModel
     session.execute(delete(model).where(model.trial_id.in_(written), model.key.in_(keys)))

@@ -22,7 +22,7 @@ def population_size(arm: Arm, device: torch.device | str, population: int | None
     Args:
         arm: what is trained.
         device: where.
-        population: the answer, if somebody knows better than arm and device.
+        population: the answer, if it is given.
     """
     if population is not None:
         require_whole("population", population, 1)
@@ -45,7 +45,7 @@ def processor_capacity(device: torch.device | str) -> int:
 
 
 def memory_capacity(arm: Arm, device: torch.device | str) -> float:
-    """How many networks of an arm have room in a GPU's memory; that of a CPU is taken for endless."""
+    """How many networks of an arm have room in a GPU's memory; a CPU's memory is taken to be unlimited."""
     on = torch.device(device)
     if on.type != "cuda":
         return math.inf
@@ -68,9 +68,9 @@ def num_fitting(architecture: Architecture, batch: int, steps: int, num_bytes: f
 
 
 def lot_size(num_left: int, population: int) -> int:
-    """How many of the trials that an arm has left are given out next.
+    """How many of the trials that an arm has left are given out in the next lot.
 
-    As few lots as populations of that size would need, all as large as each other, so that none is tiny at the end.
+    There are as few lots as populations of that size need, and all are equally large, so that none is tiny at the end.
 
     >>> left, sizes = 100, []
     >>> while left:
@@ -83,7 +83,7 @@ def lot_size(num_left: int, population: int) -> int:
 
 
 def chunks(places: list[int], population: int) -> list[list[int]]:
-    """Places of a lot in pieces that are no larger than a population, and as large as each other.
+    """The places of a lot in equally large pieces, none larger than a population.
 
     >>> chunks([0, 1, 2, 3, 4], 4)
     [[0, 1, 2], [3, 4]]

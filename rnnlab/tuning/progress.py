@@ -1,4 +1,4 @@
-"""How a study gets on, from its events: for people as lines of text; `live.py` draws it in a terminal."""
+"""The progress of a study, from its events: for people as lines of text; `live.py` draws it in a terminal."""
 
 import time
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ class Tracker:
         started: how the work on the present study began; None before it has.
         arms: how each arm stands, by name.
         num_workers: how many are at work.
-        num_awaited: how many lots of others are waited for; 0 while there is something to do here.
+        num_awaited: how many lots of other workers are waited for; 0 while there is something to do here.
     """
 
     def __init__(self, place: str | Path, clock: Clock = time.monotonic) -> None:
@@ -123,14 +123,14 @@ class Tracker:
         return sum(arm.budget for arm in self.arms.values())
 
     def under_way(self) -> str:
-        """How far those are that are being trained."""
+        """The progress of the trials that are being trained."""
         lots = list(self._lots.values())
         members = sum(count for count, _ in lots)
         return f"{members} in training, {sum(count * share for count, share in lots) / members:.0%}" if members else ""
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the last trial ends, if trials take as long as those that ended since the work began."""
+        """Seconds until the last trial ends, if trials take as long as those that ended since the work began."""
         seconds = self._clock() - self._begun
         if not self._num_ended or seconds <= 0:
             return None
@@ -158,7 +158,7 @@ class Tracker:
         return "; ".join(parts)
 
     def awaited(self) -> str:
-        """Why nothing happens here."""
+        """Why this worker is waiting."""
         return "waits for trials that other workers have" if self.num_awaited else ""
 
     def _best(self) -> list[str]:

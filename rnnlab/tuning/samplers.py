@@ -15,10 +15,10 @@ from rnnlab.tuning.space import Point, SearchSpace
 
 
 class AbstractSampler(ABC):
-    """Suggests points, given what came of earlier ones.
+    """Suggests points, given the results of earlier ones.
 
-    `learns` is whether it matters what came of them: if so, workers let many of an arm's trials end before they take
-    more.
+    `learns` says whether suggestions depend on those results: if so, workers let many of an arm's trials end before
+    they take more.
     """
 
     learns: ClassVar[bool] = True
@@ -29,8 +29,8 @@ class AbstractSampler(ABC):
     ) -> tuple[Point, ...]:
         """`count` points that differ from each other, and from those observed while the space has others.
 
-        A space with fewer points than `count` gives all of them, so a batch can be smaller. Where every point has been
-        observed, points are suggested again; a grid, which is gone through once, raises.
+        If a space has fewer points than `count`, all of them are suggested, so a batch can be smaller. If every point
+        has been observed, points are suggested again; only a grid, which is gone through once, raises an error.
 
         Args:
             space: where to look.
@@ -55,14 +55,14 @@ SAMPLERS: dict[str, str | type[AbstractSampler]] = {
 
 
 def sampler(name: str, **options: Any) -> AbstractSampler:
-    """A sampler by name: `gp`, `random`, `grid`, `tpe`, or one's own that was put into `SAMPLERS`.
+    """A sampler by name: `gp`, `random`, `grid`, `tpe`, or one that was added to `SAMPLERS`.
 
     Args:
         name: of the sampler.
         options: its own, by name.
 
     Raises:
-        TuningError: no such sampler or option.
+        TuningError: there is no such sampler or option.
 
     >>> sampler("grid", num_per_dimension=4)
     GridSampler(num_per_dimension=4)
@@ -83,7 +83,7 @@ def sampler(name: str, **options: Any) -> AbstractSampler:
 
 
 def check_request(space: SearchSpace, observations: Sequence[Observation], count: Any) -> None:
-    """Refuse a size of a batch that is no whole number above 0, and observations of another space."""
+    """Refuse a batch size that is not a whole number above 0, and observations of another space."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise TuningError(f"the number of points to suggest must be a whole number of at least 1, got {count!r}")
     for number, observation in enumerate(observations):

@@ -22,7 +22,7 @@ KINDS: Mapping[str, type[AbstractDimension]] = {"float": Float, "integer": Integ
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Dimensions in their order; a point has a value for each that is active.
+    """Dimensions in order; a point has a value for each dimension that is active.
 
     >>> space = SearchSpace(
     ...     (
@@ -78,7 +78,7 @@ class SearchSpace:
         return tuple(each.name for each in self)
 
     def without(self, *names: str) -> "SearchSpace":
-        """The space less some dimensions.
+        """The space without some dimensions.
 
         >>> SearchSpace((Float("l2", 0, 1), Float("dropout", 0, 0.5))).without("l2").names
         ('dropout',)
@@ -93,7 +93,7 @@ class SearchSpace:
         return all(name in point and point[name] in values for name, values in dimension.when.items())
 
     def point_at(self, positions: Sequence[float] | np.ndarray) -> dict[str, Value]:
-        """The point at positions from 0 to 1, one for each dimension; those of inactive ones are not read.
+        """The point at positions from 0 to 1, one for each dimension; those of inactive dimensions are ignored.
 
         >>> SearchSpace((Float("l2", 0, 1), Integer("depth", 1, 8))).point_at([0.25, 0.0])
         {'l2': 0.25, 'depth': 1}
@@ -105,11 +105,11 @@ class SearchSpace:
         return point
 
     def sample(self, generator: np.random.Generator) -> dict[str, Value]:
-        """A point drawn evenly, each number on its own scale."""
+        """A random point, uniform on the scale of each number."""
         return self.point_at(generator.random(len(self)))
 
     def check(self, point: Point) -> None:
-        """Refuse a point that is not of this space.
+        """Refuse a point that does not belong to this space.
 
         Raises:
             TuningError: a value is out of range, missing, or given where its dimension is not active.
@@ -130,8 +130,8 @@ class SearchSpace:
         """All combinations of values spread over the dimensions, one by one; the last dimension changes first.
 
         Args:
-            num_per_dimension: how many values numbers have at most, for all or by name (3 by default). Categories
-                have all their choices.
+            num_per_dimension: the largest number of values of each number, for all or by name (3 by default).
+                Categories always have all their choices.
 
         >>> space = SearchSpace((Category("bias", (0, 1)), Float("l2", 1e-8, 1e-4, "log", when={"bias": (1,)})))
         >>> list(space.grid(2))
@@ -165,7 +165,7 @@ class SearchSpace:
         return {each.name: each.distribution() for each in self}
 
     def to_json(self) -> dict[str, Any]:
-        """The dimensions by name; `from_json` makes the space again."""
+        """The dimensions by name; `from_json` reads them back."""
         return {each.name: each.to_json() for each in self}
 
     @classmethod
@@ -184,7 +184,7 @@ def load_space(path: str | Path) -> SearchSpace:
     """The search space in a JSON or TOML file: a table for each dimension.
 
     Raises:
-        TuningError: the file cannot be read, or holds no search space.
+        TuningError: the file cannot be read, or contains no search space.
     """
     path = Path(path)
     try:
@@ -235,7 +235,7 @@ def _check_when(dimension: AbstractDimension, earlier: Mapping[str, AbstractDime
         if name not in earlier:
             raise TuningError(f"{dimension.name} depends on {name!r}, which is no earlier dimension of the space")
         if isinstance(earlier[name], Float):
-            raise TuningError(f"{dimension.name} cannot depend on {name}: that has numbers without steps")
+            raise TuningError(f"{dimension.name} cannot depend on {name}: that is a continuous number")
         for value in values:
             try:
                 earlier[name].check(value)

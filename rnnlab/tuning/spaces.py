@@ -1,7 +1,7 @@
 """The papers' search spaces: Collins et al.'s appendix A for any cell (C21-C38), Zhang et al.'s grids (Z49-Z52).
 
-A space comes with values that are fixed beside it: Collins et al.'s rectangular matrices are always normal (C23), an
-IRNN always starts as the identity (C13), Zhang et al. always use Adam (Z49).
+A space comes with values that are fixed beside it: in Collins et al. rectangular matrices are always normal (C23) and
+an IRNN always starts as the identity (C13); Zhang et al. always use Adam (Z49).
 """
 
 import difflib
@@ -33,7 +33,7 @@ class NamedSpace:
     Args:
         name: as in `SPACES`.
         space: what is tuned.
-        fixed: hyperparameters that are not, but belong to it, by name.
+        fixed: hyperparameters that are not tuned but belong to the space, by name.
     """
 
     name: str
@@ -50,14 +50,14 @@ def collins_space(
 ) -> SearchSpace:
     """Collins et al.'s appendix A for a cell (C21-C38).
 
-    One scalar scales all square matrices, one all rectangular ones, one the read-out, as biases of cells and of the
-    read-out have their own; the paper does not say how many of them share one.
+    One scalar scales all square matrices, one all rectangular ones, and one the read-out; biases of cells and of the
+    read-out likewise have their own. The paper does not say how many of them share one.
 
     Args:
         cell: its name, or those of all cells of a network.
         task: the name of the task: `capacity` (C35, C36) and `arithmetic` (C37) add dimensions of their own.
-        num_steps: the fewest and the most training steps, which are then a dimension (C28); the paper's lie within
-            `NUM_STEPS`. Left out, all trials have the same number.
+        num_steps: the smallest and largest number of training steps, which are then tuned too (C28); the paper's lie
+            within `NUM_STEPS`. By default all trials have the same number.
 
     >>> len(collins_space("irnn")), len(collins_space("lstm", "capacity", num_steps=NUM_STEPS))
     (10, 19)
@@ -82,7 +82,7 @@ def collins_fixed(cell: str | Sequence[str]) -> dict[str, Value]:
 
 
 def _start(cells: Sequence[Cell]) -> tuple[AbstractDimension, ...]:
-    """How the numbers of the cells begin, and their nonlinearity (C21-C27)."""
+    """How the weights of the cells are initialised, and their nonlinearity (C21-C27)."""
     rectangular = Float("rectangular_scale", 0.001, 2.0, "log")
     if _is_irnn([cell.name for cell in cells]):
         return (rectangular,)
@@ -106,7 +106,7 @@ def _start(cells: Sequence[Cell]) -> tuple[AbstractDimension, ...]:
 
 
 def _read_out() -> tuple[AbstractDimension, ...]:
-    """How the numbers of the outputs begin (C23-C26)."""
+    """How the weights of the outputs are initialised (C23-C26)."""
     return (
         Float("read_out_scale", 0.001, 2.0, "log"),
         Category("read_out_bias", ("constant", "normal")),
@@ -183,12 +183,12 @@ def named_space(
 
     Args:
         name: one of `SPACES`; None for Collins et al.'s, which fits every cell.
-        architecture: whose cells decide which dimensions there are.
-        task: of which some have dimensions of their own.
-        num_steps: the fewest and the most training steps, where they are tuned too (C28).
+        architecture: the network whose cells decide which dimensions there are.
+        task: the task; some have dimensions of their own.
+        num_steps: the smallest and largest number of training steps, if they are tuned too (C28).
 
     Raises:
-        TuningError: no space has that name, or a range that it cannot have.
+        TuningError: there is no space of that name, or the range is one that it cannot have.
 
     >>> from rnnlab import architecture, task
     >>> print(named_space("zhang", architecture("lstm", input_size=2, output_size=1, units=8), task("adding")))
@@ -205,7 +205,7 @@ def named_space(
 
 
 def once_given(dimension: AbstractDimension, given: Mapping[str, Any]) -> AbstractDimension | None:
-    """A dimension where others that it depends on have given values: always there, or never.
+    """A dimension once values are given for others that it depends on: always active, or never there.
 
     >>> momentum = Float("momentum", 0.5, 0.9, when={"optimiser": ("momentum", "adam")})
     >>> once_given(momentum, {"optimiser": "adam"}).when, once_given(momentum, {"optimiser": "sgd"})
@@ -217,7 +217,7 @@ def once_given(dimension: AbstractDimension, given: Mapping[str, Any]) -> Abstra
 
 
 def without_given(space: SearchSpace, given: Mapping[str, Any]) -> SearchSpace:
-    """What is left to tune of a space where somebody gives values.
+    """What is left to tune of a space when some values are given.
 
     Raises:
         TuningError: nothing is left.
@@ -232,18 +232,18 @@ def without_given(space: SearchSpace, given: Mapping[str, Any]) -> SearchSpace:
 
 
 def check_given(space: SearchSpace, given: Mapping[str, Any], remedy: str) -> None:
-    """Refuse values of what a space of one's own tunes, and a seed, which is not given as a hyperparameter.
+    """Refuse values for dimensions of a user's own space, and a seed, which is not given as a hyperparameter.
 
     >>> check_given(SearchSpace([Float("l2", 0, 1)]), {"l2": 0.1}, "take it out of the space")
     Traceback (most recent call last):
-    rnnlab.errors.TuningError: hyperparameter l2 is given, and tuned: take it out of the space
+    rnnlab.errors.TuningError: hyperparameter l2 is both given and tuned: take it out of the space
     """
     if "seed" in given:
-        raise TuningError("seed is no hyperparameter of a study: use --seed, in Python and in specifications `seed`")
+        raise TuningError("seed is not a hyperparameter of a study: use --seed, in Python and in specifications `seed`")
     for name in given:
         if name in space.names:
             kind = "argument" if name.startswith("task.") else "hyperparameter"
-            raise TuningError(f"{kind} {name} is given, and tuned: {remedy}")
+            raise TuningError(f"{kind} {name} is both given and tuned: {remedy}")
 
 
 def cells_of(architecture: Architecture) -> tuple[str, ...]:

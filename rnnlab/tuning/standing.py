@@ -1,4 +1,4 @@
-"""How an arm stands: what is counted of its trials, for displays and for status."""
+"""The progress of an arm: counts of its trials, for displays and for status."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,11 +12,11 @@ from rnnlab.tuning.tune import best_trial
 
 @dataclass(frozen=True, kw_only=True)
 class ArmStanding:
-    """How an arm stands.
+    """The progress of an arm.
 
     Args:
         arm: its name.
-        budget: how many trials it is to have.
+        budget: how many trials are planned.
         num_complete, num_infeasible, num_running: how many trials have a value, diverged, or are being trained.
         score: what is tuned for.
         is_maximised: whether higher values are better.
@@ -40,7 +40,7 @@ class ArmStanding:
         return self.num_complete + self.num_infeasible
 
     def after(self, number: int, value: float | None) -> "ArmStanding":
-        """How it stands when one more trial has ended, with a value or infeasible.
+        """Its progress after one more trial has ended, with a value or infeasible.
 
         >>> before = ArmStanding(arm="a", budget=9, num_complete=2, num_infeasible=0, num_running=0, score="mse",
         ...                      is_maximised=False, best=0.5, best_trial=1)
@@ -63,7 +63,7 @@ class ArmStanding:
 
 
 def arm_standing(arm: Arm, trials: Sequence[Trial]) -> ArmStanding:
-    """How an arm with these trials stands."""
+    """The progress of an arm with these trials."""
     states = [trial.state for trial in trials]
     best = best_trial(trials, is_maximised=arm.is_maximised)
     return ArmStanding(
@@ -80,7 +80,7 @@ def arm_standing(arm: Arm, trials: Sequence[Trial]) -> ArmStanding:
 
 
 def standing(store: Store, study: str) -> tuple[ArmStanding, ...]:
-    """How all arms of a study stand.
+    """The progress of all arms of a study.
 
     Raises:
         TuningError: there is no such study.

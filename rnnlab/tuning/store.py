@@ -4,8 +4,8 @@ Optuna's tables hold every trial, so that its dashboard and plots work on our st
 Optuna's, named STUDY/ARM. Beside them `rnnlab_studies` holds what each study is, `rnnlab_lots` which trials were given
 to which worker (`lots.py`), and `rnnlab_sittings` how long workers worked (`sittings.py`).
 
-A SQLite file serves many processes of one machine; it is written ahead (WAL), so that readers do not wait for writers,
-and writers wait for one another. Several machines share a PostgreSQL server.
+A SQLite file serves many processes of one machine. It uses a write-ahead log (WAL), so that readers do not wait for
+writers; writers wait for one another. Several machines share a PostgreSQL server.
 """
 
 import json
@@ -108,12 +108,12 @@ class Store:
         return (sqlalchemy.func.julianday("now") - 2440587.5) * 86400.0
 
     def close(self) -> None:
-        """Close all connections; a store that nobody uses any longer does so by itself."""
+        """Close all connections; a store that is no longer referenced does so by itself."""
         self._end()
 
     @contextmanager
     def errors(self) -> Generator[None]:
-        """Inside, what goes wrong with the store is a `TuningError` of one line."""
+        """A context in which anything that goes wrong with the store becomes a `TuningError` of one line."""
         try:
             yield
         except (SQLAlchemyError, sqlite3.Error, optuna.exceptions.StorageInternalError) as error:
@@ -121,13 +121,13 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Generator[sqlalchemy.Connection]:
-        """A connection whose changes are all made, or none."""
+        """A connection whose changes are all made, or none of them."""
         with self.errors(), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def session(self) -> Generator[Session]:
-        """The same, to read and write Optuna's tables (`optuna_tables.py`)."""
+        """The same as a session, to read and write Optuna's tables (`optuna_tables.py`)."""
         with self.errors(), Session(self.engine) as session, session.begin():
             yield session
 
@@ -168,7 +168,7 @@ class Store:
             raise TuningError(f"study {study!r} cannot be read: {error}") from error
 
     def require_same_tasks(self, study: str, arms: Sequence[Arm]) -> None:
-        """Refuse to go on with arms whose task's file was edited since they were written down.
+        """Refuse to continue arms whose task's file was edited since they were stored.
 
         Raises:
             TuningError: naming the file.
@@ -182,15 +182,15 @@ class Store:
                 )
 
     def add_study(self, name: str, arms: Sequence[Arm], *, may_gain_arms: bool = False) -> None:
-        """Make a study, or find it as it is; its budgets may have grown.
+        """Add a study, or find it as it is; its budgets may have grown.
 
         Args:
             name: of the study.
             arms: all of them.
-            may_gain_arms: whether there may be more at the end than a study that is there has.
+            may_gain_arms: whether `arms` may go on after those of a study that is there.
 
         Raises:
-            TuningError: a study of that name is there with other arms.
+            TuningError: a study of that name exists with other arms.
         """
         check_name("a study", name)
         if not arms or len({arm.name for arm in arms}) < len(arms):
@@ -201,7 +201,7 @@ class Store:
             self._check_same(name, stored, values, may_gain_arms)
         for arm in arms:
             self._add_arm(name, arm)
-        # The study comes last: who sees its name, or a new arm in it, may look at its arms at once.
+        # the study comes last: whoever sees its name, or a new arm in it, may read its arms at once
         if not self.insert(STUDIES.insert().values(name=name, arms=json.dumps(values))):
             self._grow(name, values, may_gain_arms)
 
@@ -244,8 +244,10 @@ class Store:
                     self.optuna.set_study_user_attr(number, key, value)
 
     def _opened(self) -> RDBStorage:
-        """Optuna's tables and ours. Processes that begin at once may both want to make them: the slower one finds them
-        at its next try."""
+        """Optuna's tables and ours, created if they are missing.
+
+        Processes that begin at once may both try to create them: the slower one finds them at its next attempt.
+        """
         for attempt in range(ATTEMPTS):
             try:
                 return self._made()
@@ -316,7 +318,7 @@ def _write_ahead(path: str, lock_seconds: float) -> None:
             try:
                 connection.execute("PRAGMA journal_mode=WAL").fetchone()
                 return
-            except sqlite3.OperationalError as error:  # others who do the same lock the file, and SQLite does not wait
+            except sqlite3.OperationalError as error:  # another process does the same, and SQLite does not wait for it
                 if attempt == ATTEMPTS - 1 or "locked" not in str(error):
                     raise
                 time.sleep(0.1 * 2**attempt)
@@ -342,7 +344,7 @@ def _is_other(key: str, there: Any, here: Any) -> bool:
 
 
 def _task_differs(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
-    """Whether tasks have other arguments, or files of other content; the same file may have moved."""
+    """Whether two tasks have different arguments, or files of different content; the same file may have moved."""
     if DIGEST in there and DIGEST in here:
         return {**there, "name": Path(there["name"]).name} != {**here, "name": Path(here["name"]).name}
     # older stores do not know the content of files
@@ -351,7 +353,7 @@ def _task_differs(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
 
 
 def _is_race(error: Exception) -> bool:
-    """Whether somebody else made a table, or a row of it, a moment earlier."""
+    """Whether another process created a table, or a row of it, a moment earlier."""
     text = str(error).lower()
     return isinstance(error, AssertionError) or any(
         words in text for words in ("already exists", "unique constraint", "duplicate key", "is locked")

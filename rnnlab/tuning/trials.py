@@ -1,4 +1,4 @@
-"""Trials: what is written down of each in Optuna's tables, and how it is read back.
+"""Trials: what is stored about each in Optuna's tables, and how it is read back.
 
 A trial is made running, with its point and all that is known before training. At its end come, at once, scores,
 outcome, learning curve, circumstances and its state: `complete`, with the watched validation score as value,
@@ -32,25 +32,25 @@ MOST_INTERMEDIATE = 20  # enough for plots; the whole curve is in the record
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One point and what came of it.
+    """One point of a search space, and the result of training with it.
 
     Args:
         arm, number: which trial.
         state: `running`, `complete` or `infeasible`.
-        point: what was suggested.
-        hyperparameters: all of them.
-        arguments: those of the task that the point decided.
-        seed: of the initial weights.
-        num_parameters: of the network.
+        point: the point that was suggested.
+        hyperparameters: all hyperparameters, tuned or not.
+        arguments: the task's arguments that the point decided.
+        seed: the seed of the initial weights.
+        num_parameters: the number of parameters of the network.
         value: the watched score on validation; None unless complete.
-        scores: by split (`train`, `validation`, `test`) and name, with the numbers that were best on validation.
+        scores: by split (`train`, `validation`, `test`) and name, with the parameters that were best on validation.
         outcome: how training ended, as in `Member`; None while it runs.
-        reason: why it is infeasible.
+        reason: why it is infeasible, if it is.
         num_steps: how many steps it was trained, or the step that diverged.
         best_step: after how many steps it was best on validation.
-        wall_seconds: how long its population was trained, the time of lost and interrupted workers included.
+        wall_seconds: how long its population was trained, including time on lost and interrupted workers.
         population: how many members were trained together.
-        run: engine path, device, precision, versions, worker, how often its worker was lost.
+        run: engine path, device, precision, versions, worker, and how often its worker was lost.
         curve: steps, scores on validation and training losses over time.
     """
 
@@ -92,7 +92,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a trial's end is written down with.
+    """What is recorded about the end of a trial.
 
     Args:
         member: how it fared.
@@ -125,7 +125,7 @@ class Trials:
         return [self._trial(frozen) for _, frozen in sorted(self._frozen().items())]
 
     def make(self, lot: Lot, settings: Sequence[Setting]) -> None:
-        """Make the trials of a lot, those that are not there; all of them, or none."""
+        """Make those trials of a lot that do not exist yet; all of them, or none."""
         known = self._rows() if lot.generation else {}
         templates = [
             self._template(lot, number, point, setting)
@@ -136,7 +136,7 @@ class Trials:
             add_trials(session, self._study_id, templates)
 
     def restore(self, lot: Lot, trials: Sequence[Trial]) -> None:
-        """Write down the trials of a lot as they were in another store; those that have not ended, as running."""
+        """Store the trials of a lot as they were in another store; those that have not ended, as running."""
         templates = [
             self._template(
                 lot,
@@ -159,7 +159,7 @@ class Trials:
         return {trial.number: trial for trial in self.all() if trial.number in lot.numbers and trial.has_ended}
 
     def record(self, outcomes: Mapping[int, Outcome]) -> None:
-        """Write down the ends of trials by their numbers, all or none; one that has ended already is left as it is."""
+        """Record the ends of trials by their numbers, all or none; a trial that has already ended is left as it is."""
         rows = self._all_rows()
         first = {row.attribute: row.trial_id for row in reversed(rows)}
         if missing := sorted(outcomes.keys() - first.keys()):
@@ -175,7 +175,7 @@ class Trials:
             end_trials(session, ends)
 
     def observations(self, lots: Sequence[Lot]) -> list[Observation]:
-        """What is known of all points that were given out, in order, to be minimised."""
+        """The observations of all points that were given out, in order, with values to be minimised."""
         known = self._rows()
         sign = -1.0 if self._arm.is_maximised else 1.0
         found: list[Observation] = []
@@ -191,8 +191,10 @@ class Trials:
         return found
 
     def _rows(self) -> dict[int, TrialRow]:
-        """How trials stand, by our numbers. Of two with one number the earlier counts: a worker that was believed dead
-        may have made the other one."""
+        """The rows of trials by number.
+
+        Of two with the same number the earlier one counts: a worker that was believed dead may have made the other.
+        """
         return {row.attribute: row for row in reversed(self._all_rows())}
 
     def _all_rows(self) -> list[TrialRow]:
@@ -314,7 +316,7 @@ def _finite(value: Any) -> Any:
 
 
 def _thinned(steps: Sequence[int], values: Sequence[float]) -> list[tuple[int, float]]:
-    """Some of the values, evenly, the last among them; none that is no number.
+    """Some of the values, evenly spaced and with the last one, less those that are not finite.
 
     >>> _thinned(range(100), range(100))[-2:]
     [(94, 94), (99, 99)]

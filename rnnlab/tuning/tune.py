@@ -32,14 +32,14 @@ USUAL_TRIALS = 100
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tuning:
-    """What came of tuning.
+    """The result of tuning.
 
     Args:
-        name: of the study.
+        name: the name of the study.
         store: where it is.
         arm: what was tuned.
         trials: all trials so far, by number.
-        is_complete: whether all have ended; otherwise `tune` goes on when it is called again.
+        is_complete: whether all have ended; if not, calling `tune` again continues.
     """
 
     name: str
@@ -100,26 +100,27 @@ def tune(
 ) -> Tuning:
     """Find good hyperparameters of an architecture for a task.
 
-    Called again with the same arguments it goes on where it was, or gives the result that is there; with more trials it
-    adds some. Several processes that call it with the same store share the work.
+    Called again with the same arguments, it continues where it stopped, or returns the result that is already there;
+    with more trials it adds some. Several processes that call it with the same store share the work.
 
     Args:
         architecture: what to tune.
-        task: what it is trained on, or a table with its name and arguments; its watched score on validation decides.
-        space: what is tuned: a space; or one of a paper's, whose fixed values come with it (`named_space`), or just its
-            name; by default Collins et al.'s.
+        task: what to train it on, or a table with its name and arguments. Tuning improves the task's watched score on
+            validation.
+        space: what to tune: a space, the space of a paper together with the values it fixes (`named_space`), or only
+            the name of such a space; by default that of Collins et al.
         trials: how many points to try; by default 100, or all of a grid that has fewer.
-        sampler, sampler_options: what suggests them: `gp`, `random`, `grid` or `tpe`, and its own options.
-        hyperparameters: all those that are not tuned, or some of them by name. Those by name, others that differ from
-            their defaults, and arguments given to the task likewise, are not tuned where a paper's space has them.
+        sampler, sampler_options: the sampler, `gp`, `random`, `grid` or `tpe`, and its own options.
+        hyperparameters: those that are not tuned, all of them or some by name. What is given here, by name or as a
+            value other than the default, is taken out of a paper's space, and so are arguments given to the task.
         store: a SQLite file, or the URL of a PostgreSQL database.
-        name: of the study; by default made from all that decides its result.
-        seed: of everything random.
+        name: the name of the study; by default derived from everything that decides its result.
+        seed: the seed of everything random.
         device, population, checkpoints, save_every, report, report_every, stop, grace: as in `Work`.
         path, precision: as in `train`.
 
     Raises:
-        TuningError: what is asked for does not fit together, or the store cannot be used.
+        TuningError: the arguments do not fit together, or the store cannot be used.
 
     >>> from rnnlab import architecture, task
     >>> from rnnlab.tuning.dimensions import Float
@@ -137,14 +138,7 @@ def tune(
     _check_objects(architecture, task, space, hyperparameters)
     chosen = task if isinstance(task, AbstractTask) else named_task(**task)
     written = given_arguments(written_arguments(task) if isinstance(task, AbstractTask) else _arguments(task))
-    given = _given(hyperparameters)
-    base = Hyperparameters().changed(**given)
-    if isinstance(space, SearchSpace):
-        tuned = space
-    else:
-        found = space if isinstance(space, NamedSpace) else named_space(space, architecture, chosen)
-        tuned, base = without_given(found.space, given | written), base.changed(**(dict(found.fixed) | given))
-    check_given(tuned, given | written, "take it out of the space, or do not give it")
+    tuned, base = _tuned_and_fixed(space, architecture, chosen, _given(hyperparameters), written)
     arm = Arm(
         name="+".join(cells_of(architecture)),
         architecture=architecture,
@@ -178,12 +172,37 @@ def tune(
         place.close()
 
 
+def _tuned_and_fixed(
+    space: SearchSpace | NamedSpace | str | None,
+    architecture: Architecture,
+    task: AbstractTask,
+    given: Mapping[str, Any],
+    written: Mapping[str, Any],
+) -> tuple[SearchSpace, Hyperparameters]:
+    """What is tuned, and the values of all else: what a user gives leaves a paper's space and overrides its values.
+
+    Args:
+        space, architecture, task: as for `tune`.
+        given: hyperparameters that are given, by name.
+        written: arguments of the task that are given, by the names of their dimensions.
+    """
+    base = Hyperparameters().changed(**given)
+    everything_given = {**given, **written}
+    if isinstance(space, SearchSpace):
+        tuned = space
+    else:
+        found = space if isinstance(space, NamedSpace) else named_space(space, architecture, task)
+        tuned, base = without_given(found.space, everything_given), base.changed(**{**found.fixed, **given})
+    check_given(tuned, everything_given, "take it out of the space, or do not give it")
+    return tuned, base
+
+
 def _arguments(table: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in table.items() if name != "name"}
 
 
 def _given(hyperparameters: Hyperparameters | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Those that somebody gives, by name; of all together, those that differ from their defaults."""
+    """The hyperparameters given by name or, of a whole `Hyperparameters`, those that differ from their defaults."""
     if not isinstance(hyperparameters, Hyperparameters):
         return dict(hyperparameters or {})
     ours, defaults = (_flat(each.to_json()) for each in (hyperparameters, Hyperparameters()))
@@ -236,15 +255,13 @@ def _num_trials(space: SearchSpace, sampler: str, options: Mapping[str, Any]) ->
 
 def best_trial(trials: Sequence[Trial], *, is_maximised: bool) -> Trial | None:
     """The complete trial with the best value, the first of equals; None if there is none."""
-    complete = [trial for trial in trials if trial.value is not None]
-    sign = -1 if is_maximised else 1
-    return min(complete, key=lambda trial: sign * (trial.value or 0.0), default=None)
+    return next(iter(best_trials(trials, 1, is_maximised=is_maximised)), None)
 
 
 def best_trials(trials: Sequence[Trial], count: int, *, is_maximised: bool) -> tuple[Trial, ...]:
-    """The complete trials with the best values at so many different points, fewer where there are no more.
+    """The complete trials with the best values at `count` different points; fewer if there are no more.
 
-    They come in the order of their values, the first of equals first: the first is `best_trial`.
+    The best comes first; equal ones keep their order.
     """
     sign = -1 if is_maximised else 1
     complete = [trial for trial in trials if trial.value is not None]

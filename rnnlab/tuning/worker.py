@@ -19,7 +19,7 @@ import platform
 import time
 import uuid
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +30,7 @@ import torch
 from rnnlab.engine.gpu.sharing import share_of_gpu
 from rnnlab.errors import CheckpointError, TuningError
 from rnnlab.training.events import Event, Started
-from rnnlab.training.loop import training
+from rnnlab.training.loop import own_stream, training
 from rnnlab.training.pace import Pace
 from rnnlab.training.room import is_out_of_memory
 from rnnlab.training.run import Run
@@ -65,16 +65,17 @@ from rnnlab.tuning.populations import chunks, device_capacity, memory_capacity, 
 from rnnlab.tuning.samplers import AbstractSampler
 from rnnlab.tuning.scoring import training_scores
 from rnnlab.tuning.sittings import Sitting, write_sitting
+from rnnlab.tuning.space import Point
 from rnnlab.tuning.store import Store
 from rnnlab.tuning.trials import Outcome, Trials, why_infeasible
 from rnnlab.version import VERSION
 
-SAVE_EVERY = timedelta(seconds=30)  # where nobody says otherwise: small networks take no longer than a few checkpoints
-MOST_GRACE = 10_000_000  # seconds: who waits for a third of a year is not waiting
-BEATS = 6  # in that time: some may be late, where the store is busy
-# how many times over a GPU is filled: 33 tiny networks took 0.59 ms a step among 132, 0.45 among 264, 0.51 among 528
+SAVE_EVERY = timedelta(seconds=30)  # by default: small networks train no longer than it takes to save them a few times
+MOST_GRACE = 10_000_000  # seconds, a third of a year
+BEATS = 6  # heartbeats within the grace: some may be late when the store is busy
+# how many times over a GPU is filled; 33 tiny networks took 0.59 ms a step among 132, 0.45 among 264, 0.51 among 528
 CROWD = 2
-AHEAD = 100  # steps of every lot that a GPU is given to work off while the next points of an arm are looked for
+AHEAD = 100  # steps of every lot that are queued on a GPU while the next points of an arm are looked for
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
@@ -148,14 +149,14 @@ class Worker:
         self._lots = Lots(store, study, how.grace)
         self._device = usable_device(str(how.device))
         self._device_name = _name_of(self._device)
-        self._know(arms)
+        self._prepare(arms)
         self._root = checkpoint_root(store, how.checkpoints)
         self._report = how.report or _nothing
         self._pace = Pace(SAVE_EVERY)
         self._num_begun = self._num_recorded = 0
         self._running: list[_Running] = []
 
-    def _know(self, arms: Sequence[Arm]) -> None:
+    def _prepare(self, arms: Sequence[Arm]) -> None:
         """Get ready to train these arms."""
         self._arms = {arm.name: arm for arm in arms}
         self._trials = {arm.name: Trials(self._store, self._study, arm) for arm in arms}
@@ -164,19 +165,19 @@ class Worker:
         self._capacities = {arm.name: device_capacity(arm, self._device) for arm in arms}
         self._memories = {arm.name: memory_capacity(arm, self._device) for arm in arms}
 
-    def _know_those_of(self, lots: Sequence[Lot]) -> None:
-        """Others may have lots of arms that the study has gained since this worker began."""
+    def _learn_new_arms(self, lots: Sequence[Lot]) -> None:
+        """Prepare the study's arms anew if a lot is of an arm that the study has gained since this worker began."""
         if any(lot.arm not in self._arms for lot in lots):
-            self._know(self._store.arms(self._study))
+            self._prepare(self._store.arms(self._study))
 
     def work(self) -> bool:
-        """Until all trials have ended (True) or somebody says stop (False)."""
+        """Work until all trials have ended (True) or `stop` says so (False)."""
         started = time.perf_counter()
         self._tell_start()
-        with Heart(lambda: self._write_down(time.perf_counter() - started), self._how.grace / BEATS):
+        with Heart(lambda: self._write_sitting(time.perf_counter() - started), self._how.grace / BEATS):
             is_complete = self._work()
         seconds = time.perf_counter() - started
-        self._write_down(seconds)
+        self._write_sitting(seconds)
         self._report(
             WorkEnded(study=self._study, is_complete=is_complete, num_trials=self._num_recorded, seconds=seconds)
         )
@@ -198,8 +199,8 @@ class Worker:
             for each in self._running:
                 each.steps.close()
 
-    def _write_down(self, seconds: float) -> bool:
-        """How long it has worked so far, if it has."""
+    def _write_sitting(self, seconds: float) -> bool:
+        """Record how long this worker has worked so far, if it has begun any trials."""
         if self._num_begun:
             write_sitting(
                 self._store,
@@ -215,13 +216,13 @@ class Worker:
         return True
 
     def _take_up(self) -> None:
-        """Lots that were handed back or lost, and new ones, as long as there is room on the device."""
+        """Take up lots that were handed back or lost, and new ones, as long as there is room on the device."""
         while not self._running or (has_room_for_others(self._device) and sum(self._used()) < CROWD):
             lot = self._taken_over() or self._claimed()
             if lot is None:
                 return
             steps = self._train_lot(lot)
-            next(steps)  # from now on it is alive: the first steps of those before it may take long
+            next(steps)  # starts the lot's heartbeat: the first steps of other lots may take longer than its grace
             self._running.append(_Running(lot, steps, own_stream(self._device)))
 
     def _used(self) -> list[float]:
@@ -229,14 +230,14 @@ class Worker:
         return [len(each.lot.points) / self._capacities[each.lot.arm] for each in self._running]
 
     def _has_room_for(self, offer: Offer) -> bool:
-        """Whether so many networks may be trained beside those in training."""
+        """Whether the networks of an offer may be trained beside those in training."""
         held = sum(len(each.lot.points) / self._memories[each.lot.arm] for each in self._running)
         is_held = held + offer.count / self._memories[offer.arm.name] <= 1
         used = sum(self._used()) + offer.count / self._capacities[offer.arm.name]
         return not self._running or (is_held and used <= CROWD)
 
     def _train_until_one_ends(self, num_steps: int | None = None) -> bool:
-        """A step of each lot in turn, on a GPU they overlap; whether one has ended within so many steps."""
+        """Train each lot by a step in turn (on a GPU they overlap); whether one ended within `num_steps` rounds."""
         used = self._used()
         shares = [part / sum(used) for part in used]
         for _ in itertools.count() if num_steps is None else range(num_steps):
@@ -253,50 +254,54 @@ class Worker:
     def _taken_over(self) -> Lot | None:
         lot = self._lots.take_over(self.name)
         if lot is not None:
-            self._know_those_of([lot])
+            self._learn_new_arms([lot])
             self._report(LotTakenOver(was_lost=lot.was_lost, **_described(lot)))
         return lot
 
     def _claimed(self) -> Lot | None:
-        """New trials; None where every arm has its budget, or the next would not have room."""
+        """A new lot of trials; None if every arm has its budget, or there is no room for the next lot."""
         while True:
             every = self._lots.all()
-            self._know_those_of(every)
+            self._learn_new_arms(every)
             offer = self._best_offer(every)
             if offer is None or not self._has_room_for(offer):
                 return None
-            arm = offer.arm
+            # queued steps keep a GPU busy while the sampler works; if a lot ends meanwhile, there is more to learn from
             if offer.first and self._running and self._train_until_one_ends(AHEAD):
                 if self._is_stopped():
                     return None
-                continue  # there is more to learn from
+                continue
             started = time.perf_counter()
-            points = self._samplers[arm.name].suggest(
-                arm.space,
-                self._trials[arm.name].observations(offer.earlier),
-                offer.count,
-                generator=arm.generator(offer.first),
-            )
-            if not points:
-                raise TuningError(
-                    f"sampler {arm.sampler} has no points left for arm {arm.name} after {offer.first} trials"
-                )
-            for point in points:
-                arm.space.check(point)
-            lot = self._lots.claim(arm.name, offer.earlier, points, self.name)
+            lot = self._lots.claim(offer.arm.name, offer.earlier, self._suggested(offer), self.name)
             if lot is not None:
                 self._report(LotClaimed(seconds=time.perf_counter() - started, **_described(lot)))
                 return lot
 
+    def _suggested(self, offer: Offer) -> Sequence[Point]:
+        arm = offer.arm
+        points = self._samplers[arm.name].suggest(
+            arm.space,
+            self._trials[arm.name].observations(offer.earlier),
+            offer.count,
+            generator=arm.generator(offer.first),
+        )
+        if not points:
+            raise TuningError(f"sampler {arm.sampler} has no points left for arm {arm.name} after {offer.first} trials")
+        for point in points:
+            arm.space.check(point)
+        return points
+
     def _best_offer(self, lots: Sequence[Lot]) -> Offer | None:
-        """Of the arm that is furthest behind its budget, unless its sampler should see scores first; who has nothing
-        else to do does not wait for that."""
+        """The offer of the arm that is furthest behind its budget.
+
+        Arms whose samplers should see more scores first are passed over, unless this worker has nothing else to do.
+        """
         left = offers(self._arms.values(), lots, self._sizes)
         ready = (each for each in left if not (self._samplers[each.arm.name].learns and each.is_too_early))
         return next(ready, left[0] if left and not self._running else None)
 
     def _wait_for_others(self) -> bool:
-        """Whether there is nothing to wait for; otherwise a moment passes."""
+        """Whether there is nothing to wait for; otherwise wait a moment."""
         unfinished = [lot for lot in self._lots.all() if not lot.is_finished]
         if not unfinished:
             return True
@@ -310,7 +315,7 @@ class Worker:
         heart = Heart(lambda: self._lots.beat(lot), self._how.grace / BEATS)
         try:
             with heart:
-                settings = self._made(lot)
+                settings = self._make_trials(lot)
                 yield
                 if not self._is_stopped():
                     is_finished = (yield from self._train_populations(lot, settings, heart)) and self._lots.finish(lot)
@@ -335,15 +340,15 @@ class Worker:
         remedy = f"give a population below {size}" if size > 1 else "make the network, batch_size or sequences smaller"
         return f"{len(lot.points)} trials of {lot.arm} do not fit into the memory of {self._device}: {remedy}"
 
-    def _made(self, lot: Lot) -> list[Setting]:
-        """The settings of a lot, whose trials the store knows from here on."""
+    def _make_trials(self, lot: Lot) -> list[Setting]:
+        """Make the trials of a lot in the store; returns their settings."""
         arm = self._arms[lot.arm]
         settings = [bind(point, arm.hyperparameters, arm.architecture, arm.task) for point in lot.points]
         self._trials[lot.arm].make(lot, settings)
         return settings
 
     def _train_populations(self, lot: Lot, settings: Sequence[Setting], heart: Heart) -> Steps[bool]:
-        """Whether all trials of the lot have come to their end."""
+        """Train and record a lot's trials, population by population; whether all of them ended."""
         arm, trials = self._arms[lot.arm], self._trials[lot.arm]
         self._num_begun += len(lot.points)
         ended = trials.ended(lot) if lot.generation else {}
@@ -468,11 +473,6 @@ def _name_of(device: torch.device) -> str:
 def has_room_for_others(device: torch.device) -> bool:
     """Whether populations that leave room gain from being trained at once: on a CPU they would only take turns."""
     return device.type == "cuda"
-
-
-def own_stream(device: torch.device) -> AbstractContextManager[Any]:
-    """Inside, a GPU works beside what it does elsewhere."""
-    return torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext()
 
 
 @dataclass(frozen=True)

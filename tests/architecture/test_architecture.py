@@ -208,7 +208,7 @@ X, Y = node("x", "input", 3), node("y", "output", 2)
         (lambda: node("h", cell="tanh", bias=""), "node 'h': bias is a name, got ''"),
         (lambda: node("h", cell="tanh", initial="one"), "node 'h': initial is one of learned, zero, got 'one'"),
         (lambda: node("h", cell="tanh", nonlinearity="sin"), "node 'h': nonlinearity is one of tanh, relu, got 'sin'"),
-        (lambda: node("h", cell="tanh", encoding="tokens"), "node 'h' is no input, so it takes no tokens"),
+        (lambda: node("h", cell="tanh", encoding="tokens"), "node 'h' is not an input, so it takes no tokens"),
         (lambda: EdgeSpec(source="h", target=("h", 0), delay=1), "source and target are (name, phase)"),
         (
             lambda: edge("h", "h", 1, transform="skip"),
@@ -233,8 +233,8 @@ X, Y = node("x", "input", 3), node("y", "output", 2)
             lambda: plus_rnn(edge("x", "b")),
             "node b (intersection) needs one depth input: it has 2 dense edges of delay 0",
         ),
-        (lambda: plus_rnn(edge("x", "b", role="depth"), role="depth"), "node b has 2 depth inputs, wants one"),
-        (lambda: simple("lstm").cell(("x", 0)), "x is no hidden node and has no cell"),
+        (lambda: plus_rnn(edge("x", "b", role="depth"), role="depth"), "node b has 2 depth inputs, it must have one"),
+        (lambda: simple("lstm").cell(("x", 0)), "x is not a hidden node, so it has no cell"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(make, message: str) -> None:

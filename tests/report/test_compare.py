@@ -267,7 +267,7 @@ def refuses(folder: Path, message: str, **changes: Any) -> None:
         ({"space": "colins"}, "did you mean 'collins'"),
         ({"sampler": "gpp"}, "gpp"),
         ({"hyperparameters": {"learning_rat": 1.0}}, "did you mean 'learning_rate'"),
-        ({"hyperparameters": {"seed": 3}}, "seed is no hyperparameter of a study: use --seed"),
+        ({"hyperparameters": {"seed": 3}}, "seed is not a hyperparameter of a study: use --seed"),
         ({"hyperparameters": {"num_steps": 3}}, "steps and num_steps are the same"),
         ({"architectures": ("sh", "td:lstmm")}, "no cell is named 'lstmm'.*did you mean 'lstm'"),
         ({"architectures": ("sh", "sh:tanh")}, "^sh and sh:tanh are the same network: a comparison needs different"),

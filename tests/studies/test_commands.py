@@ -206,7 +206,7 @@ def test_missing_data_is_missed_before_anything_is_written(
         (["resume", "small"], "there is no store rnnlab.db; say where it is with --store"),
         (["status", "small"], "there is no store rnnlab.db"),
         (["table", "small"], "there is no store rnnlab.db"),
-        (["table", "small", "--format", "exel"], "'exel' is no format of a table: there are csv, json, parquet"),
+        (["table", "small", "--format", "exel"], "'exel' is not a format of a table: there are csv, json, parquet"),
         (["record", "small", "-o", "a.json"], "there is no store rnnlab.db"),
         (["runn"], "No such command 'runn'"),
     ],

@@ -100,7 +100,7 @@ def test_tasks_go_through_lists_of_arguments() -> None:
         ({"arms": []}, "arms is a list of tables, got"),
         ({"name": None}, "lacks a name"),
         ({"name": "a/b"}, "the name of a study is a text without slashes"),
-        ({"name": "small seeds"}, "does not end in ' seeds'"),
+        ({"name": "small seeds"}, "may not end in ' seeds'"),
         ({"task": None}, "lacks a task"),
         ({"task": 3}, "task is a table of names and values, got 3"),
         ({"task": {"length": 5}}, "task is a name, or a table with a name and arguments"),

@@ -233,7 +233,7 @@ def test_other_version_is_refused(store: CheckpointStore, monkeypatch) -> None:
 def test_checkpoint_of_another_run_is_refused(store: CheckpointStore, change, message: str) -> None:
     with pytest.raises(CheckpointError) as caught:
         CheckpointStore(store.folder, RUN | change).load()
-    assert f"{store.path} is of another run: " in str(caught.value)
+    assert f"{store.path} belongs to another run: " in str(caught.value)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -113,7 +113,7 @@ def test_no_save_keeps_others_waiting_for_ever() -> None:
 
 def test_a_run_says_how_long_its_saves_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[float] = []
-    monkeypatch.setattr(Pace, "know", lambda self, seconds: told.append(seconds))
+    monkeypatch.setattr(Pace, "record_cost", lambda self, seconds: told.append(seconds))
     problem = task("adding", length=5, num_evaluation=10)
     net = architecture("sh:tanh", input_size=2, output_size=1, units=3)
     members = Hyperparameters(num_steps=4, evaluate_every=4)

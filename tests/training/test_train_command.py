@@ -160,7 +160,7 @@ def test_checkpoint_of_another_run_is_one_line_and_stays(capsys, tmp_path: Path)
     run(capsys, "lstm", *words)
     before = (tmp_path / "run" / "checkpoint.safetensors").read_bytes()
     assert "holds a checkpoint already: resume it, or choose another folder" in bad(capsys, "lstm", *words)
-    assert "is of another run: architecture" in bad(capsys, "gru", *words, "--resume")
+    assert "belongs to another run: architecture" in bad(capsys, "gru", *words, "--resume")
     assert "hyperparameters[0].l2 is 0.0 there, 1 here" in bad(capsys, "lstm", *words, "--resume", "-p", "l2=1")
     assert "seed is 0 there, 1 here" in bad(capsys, "lstm", *words, "--resume", "--seed", "1")
     longer = [word.replace("6", "7") if word == "6" else word for word in words]

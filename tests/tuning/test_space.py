@@ -110,7 +110,7 @@ def test_optuna_draws_and_keeps_the_same_values(dimension: AbstractDimension) ->
         ),
         (
             lambda: SearchSpace([Float("b", 0, 1), Float("a", 0, 1, when={"b": (0.5,)})]),
-            "a cannot depend on b: that has numbers without steps",
+            "a cannot depend on b: that is a continuous number",
         ),
     ],
 )

@@ -163,10 +163,10 @@ def test_what_is_given_is_neither_tuned_nor_what_a_paper_fixes(place: Path) -> N
     assert (arm.hyperparameters.optimiser, arm.hyperparameters.batch_size) == ("sgd", 50)
     with pytest.raises(TuningError, match="learning_rate are given, so nothing is left to tune"):
         tuned(place, "zhang", hyperparameters=given)
-    with pytest.raises(TuningError, match="hyperparameter optimiser is given, and tuned: take it out of the space"):
+    with pytest.raises(TuningError, match="hyperparameter optimiser is both given and tuned: take it out of the space"):
         tuned(place, hyperparameters=given)
     for seeded in ({"seed": 5}, Hyperparameters(seed=5)):
-        with pytest.raises(TuningError, match="seed is no hyperparameter of a study: use --seed"):
+        with pytest.raises(TuningError, match="seed is not a hyperparameter of a study: use --seed"):
             tuned(place, hyperparameters=seeded)
 
 
@@ -183,7 +183,7 @@ def test_arguments_given_to_a_task_are_not_tuned(place: Path, as_table: bool) ->
     default = {"name": "arithmetic", "compute_steps": task("arithmetic").compute_steps}
     arm = tune(network, default if as_table else task(**default), store=place, trials=2, stop=lambda: True).arm
     assert ("task.compute_steps" in arm.space.names) != as_table
-    with pytest.raises(TuningError, match=r"argument task\.compute_steps is given, and tuned"):
+    with pytest.raises(TuningError, match=r"argument task\.compute_steps is both given and tuned"):
         tune(network, table, SearchSpace([Integer("task.compute_steps", 1, 3)]), store=place)
 
 
@@ -227,10 +227,10 @@ def test_study_of_several_arms_is_no_tuning(place: Path) -> None:
         ({"precision": "float16"}, "precision is one of float32, tf32, bf16, got 'float16'"),
         ({"path": "cuda"}, "path is one of auto, cpu"),
         ({"name": "a/b"}, "the name of a study is a text without slashes"),
-        ({"name": "a.json"}, r"ends like no file and begins with no -, which commands read: 'a\.json'"),
-        ({"name": "a.json.gz"}, "the name of a study ends like no file"),
-        ({"name": "a.toml"}, "the name of a study ends like no file"),
-        ({"name": "-a"}, "the name of a study ends like no file and begins with no -"),
+        ({"name": "a.json"}, r"or end like a file, or commands misread it: 'a\.json'"),
+        ({"name": "a.json.gz"}, "the name of a study may not begin with - or end like a file"),
+        ({"name": "a.toml"}, "the name of a study may not begin with - or end like a file"),
+        ({"name": "-a"}, "the name of a study may not begin with -"),
         ({"population": 0}, "population must be a whole number of at least 1"),
         ({"store": "nowhere/rnnlab.db"}, "there is no folder"),
     ],

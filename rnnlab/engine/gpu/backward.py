@@ -226,7 +226,9 @@ class GpuBackward:
                     return self.passed.setdefault(of, torch.empty(shape, device=arrays.device))
                 case "handed":
                     shape = (arrays.P, arrays.num_rows, arrays.B, padded(codes[of.source].units))
-                    return self.handed.setdefault(of, torch.empty(shape, device=arrays.device))
+                    if of not in self.handed:  # both of its legs ask for it
+                        self.handed[of] = torch.empty(shape, device=arrays.device)
+                    return self.handed[of]
                 case "late" | "dreset":
                     width = padded(codes[of].units) * (codes[of].num_gates if kind == "late" else 1)
                     return torch.empty(arrays.P, arrays.B, width, device=arrays.device)

@@ -12,7 +12,7 @@ from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.layout import SMALLEST, batch_tile, padded
 from rnnlab.engine.gpu.program import GpuProgram, cuda_obstacle, is_interpreted
-from rnnlab.engine.gpu.relay import relay_shape
+from rnnlab.engine.gpu.relay import relay_shapes
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import Product, choices
@@ -77,7 +77,7 @@ def choose(
     room = processors(device).own
     if kernels == "relay":
         relay = made(is_spread=False, is_relay=True)
-        return Choice(relay, relay_reason(relay, sizes, device, room))
+        return Choice(relay, relay_reason(relay, sizes, room, device))
     population = made(is_spread=False)
     own = described(population, sizes, room)
     if kernels == "population":
@@ -150,18 +150,19 @@ def described(program: GpuProgram, sizes: tuple[int, int], processors: int) -> s
     return f"{programs} for each member and {rows} sequences, matrices in shared memory"
 
 
-def relay_reason(program: GpuProgram, sizes: tuple[int, int], device: torch.device, processors: int) -> str:
+def relay_reason(program: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device) -> str:
     """How the layers of a relay are cut up.
 
     Raises:
         ModelError: they cannot run as one.
     """
-    shape = "Triton's interpreter has no clusters" if is_interpreted() else cuda_obstacle(device)
-    shape = shape or relay_shape(program, sizes, processors)
-    if isinstance(shape, str):
-        raise ModelError(f"the layers cannot run side by side on the GPU: {shape}")
-    rows, count = shape
-    return f"{len(program.legs)} layers side by side, clusters of {count} programs for {rows} sequences each, asked for"
+    obstacle = "Triton's interpreter has no clusters" if is_interpreted() else cuda_obstacle(device)
+    shapes = obstacle or relay_shapes(program, sizes, processors, device)
+    if isinstance(shapes, str):
+        raise ModelError(f"the layers cannot run side by side on the GPU: {shapes}")
+    rows = " or ".join(map(str, sorted({shape.rows for shape in shapes})))
+    count = shapes[0].num_programs
+    return f"{len(shapes)} layers side by side, clusters of {count} programs for {rows} sequences each, asked for"
 
 
 def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: int) -> float | None:

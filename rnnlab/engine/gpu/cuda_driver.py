@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -19,6 +19,17 @@ from rnnlab.errors import ModelError
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _OPTIONS = (b"--std=c++17", b"--device-as-default-execution-space")
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: it does not wait for the default stream
+
+
+class _LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig: grid, block, bytes of shared memory, stream, attributes and how many there are."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("num_attributes", ctypes.c_uint),
+    ]
 
 
 class CudaFunction:
@@ -45,6 +56,16 @@ class CudaFunction:
         else:
             code = _driver().cuLaunchKernel(self._function, *sizes, None)
         _check(code, f"launch a kernel of {grid[0] * grid[1] * grid[2]} programs")
+
+    def most_clusters(self, num_programs: int) -> int:
+        """How many clusters of so many programs the GPU runs at once.
+
+        Fewer than it has multiprocessors for: a cluster keeps to its part of the chip, and parts differ in size.
+        """
+        config, found = _LaunchConfig(num_programs, 1, 1, 32, 1, 1, self._shared_bytes, None, None, 0), ctypes.c_int()
+        asked = _driver().cuOccupancyMaxActiveClusters(ctypes.byref(found), self._function, ctypes.byref(config))
+        _check(asked, f"say how many clusters of {num_programs} programs it runs at once")
+        return found.value
 
 
 def new_stream(device: int) -> torch.cuda.Stream:

@@ -15,6 +15,7 @@ from rnnlab.engine.nodes import NodeCode, Part
 from rnnlab.engine.plan import Plan
 
 TYPES = {2: "Half", 4: "float"}
+INSTRUCTIONS = "instructions.cu"  # the file that begins every kernel
 SIZES = {name: size for size, name in TYPES.items()}
 
 
@@ -163,7 +164,7 @@ class CudaWriter:
             num_programs: of a cluster.
         """
         return KernelText(
-            f"{self.preamble(library, constants)}\n"
+            f"{library_text(INSTRUCTIONS)}\n{self.library(library, constants)}\n"
             f"struct Arguments {{\n{self.fields()}}};\n\n"
             f"{signature(bounds, num_programs)} kernel(const Arguments a) {{\n{self.body(head)}}}\n",
             tuple(self.arguments),
@@ -171,12 +172,11 @@ class CudaWriter:
             constants["WARPS"],
         )
 
-    def preamble(self, library: str, constants: Mapping[str, int]) -> str:
-        """What stands above a kernel: the files that it builds on, and the constants that these need."""
-        files = [library_text(name) for name in ("instructions.cu", "matrix_units.cu", library)]
+    def library(self, library: str, constants: Mapping[str, int]) -> str:
+        """What stands between instructions and a kernel: constants, and the files that need them."""
         bits = 16 if self.itemsize == 2 else 32 if self.arithmetic.is_split else 19
         numbers = ", ".join(f"{name} = {value}" for name, value in {"PRECISION": bits, **constants}.items())
-        return f"{files[0]}\nconstexpr int {numbers};\n\n{files[1]}\n{files[2]}"
+        return f"constexpr int {numbers};\n\n{library_text('matrix_units.cu')}\n{library_text(library)}"
 
     def fields(self) -> str:
         """The members of the struct that it is given."""

@@ -129,6 +129,7 @@ DEVICE int seen(const int *flag) {
   asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
   return value;
 }
+DEVICE int least_of_warp(int x) { return __reduce_min_sync(~0u, x); }
 DEVICE void show(int *flag, int value) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }

@@ -11,7 +11,7 @@ from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
 from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
 from rnnlab.engine.gpu.program import CudaKernel, Gradients, Kernel
-from rnnlab.engine.gpu.relay import relay_shape
+from rnnlab.engine.gpu.relay import relay_shapes
 from rnnlab.engine.gpu.resident import Resident, Shape
 from rnnlab.engine.nodes import NodeCode, Product
 from rnnlab.errors import ModelError
@@ -109,21 +109,23 @@ def launch_relay(
     arrays: GpuArrays, find: Callable[[Argument], Tensor], gradients: tuple[Gradients, ...] | None
 ) -> None:
     """Run the kernel of a relay."""
-    program, device = arrays.program, arrays.device.index or 0
-    shape = relay_shape(program, (arrays.P, arrays.B), arrays.processors.own)
-    assert not isinstance(shape, str), shape  # the model has asked
-    kernel = program.relay_kernel(shape, arrays.shared, gradients, device)
-    num_blocks, num_legs = -(-arrays.B // shape.rows), len(program.legs)
-    size = arrays.P * num_blocks * shape.num_programs
-    told = torch.zeros(num_legs, size, dtype=torch.int32, device=arrays.device)
+    program = arrays.program
+    shapes = relay_shapes(program, (arrays.P, arrays.B), arrays.processors.own, arrays.device)
+    assert not isinstance(shapes, str), shapes  # the model has asked
+    kernel = program.relay_kernel(shapes, arrays.shared, gradients, arrays.device.index or 0)
+    of_legs = dict(zip(program.legs, shapes, strict=True))
+    most = max(shape.num_in_all(arrays.P, arrays.B) for shape in shapes)
+    told = dict(zip(program.legs, torch.zeros(len(shapes), most, dtype=torch.int32, device=arrays.device), strict=True))
     numbers: list[int] = []
-    for place, arguments in enumerate(kernel.text.arguments):
-        tensors = (told[program.legs.index(each.of)] if each.kind == "told" else find(each) for each in arguments)
-        first_team = -place * arrays.P * num_blocks  # the number of a program's team runs on from leg to leg
+    ends = [0]  # the number of the first cluster after each leg's
+    for leg, arguments in kernel.text.legs:
+        tensors = (told[each.of] if each.kind == "told" else find(each) for each in arguments)
+        first_team = -ends[-1]  # teams of a leg are numbered from 0 on
         numbers += [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step, first_team]
+        ends.append(ends[-1] + arrays.P * -(-arrays.B // of_legs[leg].rows))
     _require_short_addresses(arrays)
-    grid = (shape.num_programs, num_blocks, num_legs * arrays.P)
-    kernel.function.launch(grid, kernel.num_threads, numbers, at_once=False)
+    grid = (shapes[0].num_programs, ends[-1], 1)
+    kernel.function.launch(grid, kernel.text.num_threads, [*numbers, *ends[1:]], at_once=False)
 
 
 def launch_spread(

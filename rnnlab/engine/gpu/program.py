@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from rnnlab.engine.gpu.relay_text import RelayText, relay_text
 from rnnlab.engine.gpu.resident import Layout, Reader, Resident, Shape, can_be_resident, shapes_of
 from rnnlab.engine.gpu.resident_backward import write_backward
 from rnnlab.engine.gpu.resident_forward import write_forward
-from rnnlab.engine.gpu.resident_writer import ResidentWriter
+from rnnlab.engine.gpu.resident_writer import Leg, ResidentWriter
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
 from rnnlab.engine.gpu.spread_backward import spread_backward
@@ -28,6 +28,8 @@ from rnnlab.engine.gpu.writer import Writer
 from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, output_names, state_parts, token_inputs
 from rnnlab.engine.plan import Component, Plan
 from rnnlab.graph.elements import NodeKey
+
+Kept = TypeVar("Kept")
 
 
 class Kernel(NamedTuple):
@@ -55,7 +57,6 @@ class RelayKernel(NamedTuple):
 
     text: RelayText
     function: CudaFunction
-    num_threads: int
 
 
 def is_interpreted() -> bool:
@@ -182,6 +183,12 @@ class GpuProgram:
         """The nodes of a component."""
         return [self.codes[key] for key in component.nodes if key in self.codes]
 
+    def keep(self, key: Any, make: Callable[[], Kept]) -> Kept:
+        """What was made for a key, as long as the program lives."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
     def is_resident(self, number: int) -> bool:
         """Whether a component runs with its matrices and last states on the chip."""
         return bool(self.shapes(number))
@@ -268,13 +275,11 @@ class GpuProgram:
         return self._resident_writer(number, shape, shared, gradients).text()
 
     def _resident_writer(
-        self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None
+        self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None, leg: Leg | None = None
     ) -> ResidentWriter:
         """What has gathered the lines of a resident component's kernel, or of a leg of a relay's."""
-        leg = number if self.is_relay else None
-        writer = ResidentWriter(
-            self.plan, self.arithmetic, self.resident(number), shape, leg=leg, **self._writer_options(shared)
-        )
+        options = self._writer_options(shared)
+        writer = ResidentWriter(self.plan, self.arithmetic, self.resident(number), shape, leg=leg, **options)
         if gradients is None:
             write_forward(writer)
         else:
@@ -282,22 +287,34 @@ class GpuProgram:
         return writer
 
     def relay_kernel(
-        self, shape: Shape, shared: frozenset[str], gradients: tuple[Gradients, ...] | None, device: int
+        self,
+        shapes: tuple[Shape, ...],
+        shared: frozenset[str],
+        gradients: tuple[Gradients, ...] | None,
+        device: int,
     ) -> RelayKernel:
-        """The kernel of a relay; arguments as those of `resident_kernel`, gradients for each leg."""
-        key = ("relay", shape, shared, gradients, device)
+        """The kernel of a relay; arguments as those of `resident_kernel`, shapes and gradients for each leg."""
+        key = ("relay", shapes, shared, gradients, device)
         if key not in self._kernels:
-            text = self.relay_text(shape, shared, gradients)
-            num_bytes = max(self._shared_bytes(number, shape, gradients is not None) for number in self.legs)
-            self._kernels[key] = RelayKernel(text, CudaFunction(text.source, device, num_bytes), 32 * text.num_warps)
+            text = self.relay_text(shapes, shared, gradients)
+            pairs = zip(self.legs, shapes, strict=True)
+            num_bytes = max(self._shared_bytes(number, shape, gradients is not None) for number, shape in pairs)
+            self._kernels[key] = RelayKernel(text, CudaFunction(text.source, device, num_bytes))
         return self._kernels[key]
 
-    def relay_text(self, shape: Shape, shared: frozenset[str], gradients: tuple[Gradients, ...] | None) -> RelayText:
-        """Its text; arguments as above."""
-        arrived = [(number, None) for number in self.legs]
-        if gradients is not None:  # the leg that waits for nobody comes first
-            arrived = list(zip(self.legs, gradients, strict=True))[::-1]
-        return relay_text([self._resident_writer(number, shape, shared, each) for number, each in arrived])
+    def relay_text(
+        self, shapes: tuple[Shape, ...], shared: frozenset[str], gradients: tuple[Gradients, ...] | None
+    ) -> RelayText:
+        """Its text; arguments as above. The leg that waits for nobody comes first: backward it is the last."""
+        rows = {number: shape.rows for number, shape in zip(self.legs, shapes, strict=True)}
+        writers: list[ResidentWriter] = []
+        for place, number in enumerate(self.legs):
+            givers = {each.edge: self.plan.component_of[each.edge.source] for _, each in self.resident(number).handed}
+            takers = {each.edge: self.plan.component_of[each.edge.target] for each in self.takers(number)}
+            leg = Leg(number, rows, givers if gradients is None else takers)
+            own = None if gradients is None else gradients[place]
+            writers.append(self._resident_writer(number, shapes[place], shared, own, leg))
+        return relay_text(writers if gradients is None else writers[::-1])
 
     def takers(self, number: int) -> tuple[Product, ...]:
         """Products of other legs of a relay with what a leg hands on."""

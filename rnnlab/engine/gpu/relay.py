@@ -7,19 +7,77 @@ gradients of states are handed back the same way. What is handed on is multiplie
 waits for its own states.
 """
 
-from rnnlab.engine.gpu.program import GpuProgram, cluster_size
-from rnnlab.engine.gpu.resident import Shape, taken_over
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+
+from rnnlab.engine.gpu.cuda_driver import CudaFunction
+from rnnlab.engine.gpu.program import GpuProgram, cluster_size, shared_memory
+from rnnlab.engine.gpu.resident import CLUSTERS, LOOKS, Shape, taken_over
 
 
-def relay_shape(program: GpuProgram, sizes: tuple[int, int], processors: int) -> Shape | str:
-    """How each layer is cut up for so many members and sequences, or why the network cannot run as a relay."""
+def relay_shapes(
+    program: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device
+) -> tuple[Shape, ...] | str:
+    """How each leg is cut up for so many members and sequences, or why the network cannot run as a relay.
+
+    Few sequences a program make a step short. Where not all clusters have room at once, some legs take more.
+    """
+    key = ("relay", sizes, processors, device, shared_memory(), cluster_size())
+    return program.keep(key, lambda: _shapes(program, sizes, processors, device))
+
+
+def _shapes(
+    program: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device
+) -> tuple[Shape, ...] | str:
     if obstacle := relay_obstacle(program):
         return obstacle
-    common = set.intersection(*(set(program.shapes(number)) for number in program.legs))
-    fitting = [shape for shape in common if len(program.legs) * shape.num_in_all(*sizes) <= processors]
-    if not fitting:
-        return f"the clusters of its {len(program.legs)} layers do not fit into {processors} multiprocessors at once"
-    return min(fitting, key=lambda shape: (shape.rows, -shape.num_programs))
+    found: list[tuple[Shape, ...]] = []
+    for num_programs in CLUSTERS:
+        of_legs = [[each for each in program.shapes(leg) if each.num_programs == num_programs] for leg in program.legs]
+        most = min(processors // num_programs, most_clusters(device, num_programs))
+        fitting = smallest_that_fit(of_legs, sizes, most)
+        if fitting is not None:
+            found.append(fitting)
+    if not found:
+        return f"the clusters of its {len(program.legs)} layers have no room on {processors} multiprocessors at once"
+    return min(found, key=lambda shapes: (max(each.rows for each in shapes), -shapes[0].num_programs))
+
+
+def smallest_that_fit(
+    of_legs: Sequence[Sequence[Shape]], sizes: tuple[int, int], most: int
+) -> tuple[Shape, ...] | None:
+    """For each leg the shape of fewest sequences with which no more than so many clusters run, if there are such.
+
+    Legs that have most to gain take more sequences first.
+
+    >>> few, more = Shape(16, 8), Shape(32, 8)
+    >>> smallest_that_fit([[few, more], [few]], (1, 64), 8), smallest_that_fit([[few, more], [few]], (1, 64), 5)
+    ((Shape(rows=16, num_programs=8), Shape(rows=16, num_programs=8)), None)
+    >>> smallest_that_fit([[few, more], [few]], (1, 64), 7)
+    (Shape(rows=32, num_programs=8), Shape(rows=16, num_programs=8))
+    """
+    left = [sorted(shapes, key=lambda shape: shape.rows) for shapes in of_legs]
+    while all(left) and sum(_num_clusters(shapes[0], sizes) for shapes in left) > most:
+        larger = [shapes for shapes in left if len(shapes) > 1]
+        if not larger:
+            return None
+        max(larger, key=lambda shapes: _num_clusters(shapes[0], sizes) - _num_clusters(shapes[1], sizes)).pop(0)
+    return tuple(shapes[0] for shapes in left) if all(left) else None
+
+
+def _num_clusters(shape: Shape, sizes: tuple[int, int]) -> int:
+    return shape.num_in_all(*sizes) // shape.num_programs
+
+
+@lru_cache(maxsize=64)
+def most_clusters(device: torch.device, num_programs: int) -> int:
+    """How many clusters run at once whose programs have a multiprocessor's whole shared memory each."""
+    if device.type != "cuda":  # an emulated GPU has no parts
+        return 1 << 30
+    source = f'extern "C" __global__ void __cluster_dims__({num_programs}, 1, 1) kernel() {{}}'
+    return CudaFunction(source, device.index or 0, shared_memory()).most_clusters(num_programs)
 
 
 def relay_obstacle(program: GpuProgram) -> str | None:
@@ -39,6 +97,8 @@ def relay_obstacle(program: GpuProgram) -> str | None:
         return "a layer has no cluster of programs that holds its matrices and those of what is handed to it"
     if len({program.resident(number).width for number in legs}) > 1:
         return "its layers differ in width"
+    if any(max(len(program.resident(leg).handed), len(program.takers(leg))) > LOOKS // 2 for leg in legs):
+        return f"a layer hands on to more than {LOOKS // 2} others, or takes from as many"
     return next(filter(None, (_edge_obstacle(program, number) for number in legs)), None)
 
 

@@ -101,35 +101,24 @@ template <int M> DEVICE void add_parts(float (&sums)[M][1][4], const char *from)
 
 // ------------------------------------------------------------------------------------------------------- relays
 
-// A relay has a cluster for each leg of the way, one more warp in each of its programs, and these two functions.
+// A relay has a cluster for each leg of the way. In each of its programs one more warp tells other legs of the moments
+// that are done, and looks how far they are; it does so beside the others, for both take their time. What it saw is in
+// one of two words of shared memory in turn: the others read what it wrote before they last met it.
 #if __CUDA_ARCH__ >= 900
-constexpr int AHEAD = 3;  // a leg that has caught up lets others get so many moments ahead: to look takes its time
+// where programs of another leg tell of the same sequences
+struct Told {
+  const int *flags;
+  int count, stride;
+  DEVICE int seen_by(int lane) const { return lane < count ? seen(flags + lane * stride) : 1 << 30; }
+};
 
-// what the last warp does: when the others have stored a moment, it is told of, which nobody else has to wait for
-DEVICE void tell(int *flag, int num_steps) {
-  __syncthreads();
-  meet();
-  for (int step = 1; step <= num_steps; ++step) {
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) show(flag, step);
-  }
-}
-
-// a warp waits until `count` programs have told of so many moments, if it does not know already
-DEVICE void hear_of(const int *flags, int count, int steps, int num_steps, int &known) {
-  if (steps <= known) return;
-  known = min(steps + AHEAD, num_steps);
-  const int lane = threadIdx.x % 32;
-  while (!__all_sync(~0u, lane >= count || seen(flags + lane) >= known)) {
+// a warp waits until others have told of so many moments
+DEVICE void wait_for(const Told &told, int steps) {
+  while (!__all_sync(~0u, told.seen_by(threadIdx.x % 32) >= steps)) {
   }
   __syncwarp();
 }
 #endif
-
-template <int G> DEVICE void clear(float (&sums)[G][M][N][4]) {
-#pragma unroll
-  for (int i = 0; i < G * M * N * 4; ++i) (&sums[0][0][0][0])[i] = 0.0f;
-}
 
 // where a unit's column lies in shared memory, so that the units of a thread are neighbours and the columns of a tile too
 DEVICE int column_of(int unit) {

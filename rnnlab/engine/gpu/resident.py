@@ -24,6 +24,7 @@ MOST_UNITS = 256
 MOST_NODES = 8
 NUMBERS_OF_ROWS = (64, 32, 16)  # how many sequences a program may take
 CLUSTERS = (2, 4, 8)  # how many programs may share units
+LOOKS = 16  # numbers that a leg of a relay keeps of others: two for each edge that is handed on
 LEAST_WARPS, MOST_WARPS = 8, 16  # of a program of few rows, whose steps are short; or each has too few registers
 
 Reader = tuple[NodeCode, Product]
@@ -284,8 +285,10 @@ class Layout:
         self.sends_gates = is_shared and backward and sends_gates(resident, self._itemsize)
         self._gap = 32 if is_shared and self._itemsize == 4 and (self.sends_gates or not backward) else 16
         gates = resident.matrices
-        if not backward:
-            self.matrices = {name: self._place(count * share, width) for name, count in gates.items()}
+        if not backward:  # what is handed on does not come as tiles
+            own = {product.name for _, product in resident.products}
+            gaps = {name: self._gap if name in own else 16 for name in gates}
+            self.matrices = {name: self._place(gates[name] * share, width, gaps[name]) for name in gates}
         elif self.sends_gates:
             self.matrices = {name: self._place(share, count * width) for name, count in gates.items()}
         else:
@@ -305,7 +308,7 @@ class Layout:
             place = self._place_of_tiles if is_shared else self._place
             self.states = {part: place(2 * rows, width) for part in resident.multiplied}
             self.delayed = {product.edge: place(2 * rows, width) for _, product in resident.delayed}
-            self.handed = {product.edge: self._place(2 * rows, width) for _, product in resident.handed}
+            self.handed = {product.edge: self._place(2 * rows, width, gap=16) for _, product in resident.handed}
             has_resets = any(code.program.early is not None for code in resident.codes)
             self.resets = place(rows if has_resets else 0, width)  # what a second product multiplies
             self.buffer_bytes = rows * self.resets.stride
@@ -314,11 +317,12 @@ class Layout:
         self.parts_bytes = rows * width * 4 if is_shared and backward and not self.sends_gates else 0
         self.parts = self.total
         self.counters = self.parts + 2 * self.parts_bytes
-        self.total = self.counters + (16 if is_shared else 0)
+        self.looks = self.counters + (16 if is_shared else 0)
+        self.total = self.looks + (4 * LOOKS if resident.is_leg else 0)
 
-    def _place(self, count: int, width: int) -> Place:
+    def _place(self, count: int, width: int, gap: int | None = None) -> Place:
         """Room for so many rows of numbers."""
-        place = Place(self.total, width * self._itemsize + self._gap)
+        place = Place(self.total, width * self._itemsize + (self._gap if gap is None else gap))
         self.total += count * place.stride
         return place
 

@@ -7,7 +7,7 @@ all programs, or the products of each program's own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from rnnlab.architecture.expressions import Expression
@@ -86,9 +86,9 @@ class _Backward:
             for node in reversed(self.nodes):
                 with writer.moment(node.code):
                     node.write()
-            writer.end_moment()
             self._turn()
             self._add_delayed()
+        writer.meet_teller()
         if self.depths:
             self._before()
 
@@ -99,7 +99,7 @@ class _Backward:
 
     def _keep_matrices(self) -> None:
         writer, layout = self.writer, self.layout
-        writer.start()
+        writer.start(layout, backward=True)
         for name, num_gates in self.resident.matrices.items():
             place = layout.matrices[name]
             if writer.is_cluster and not layout.sends_gates:
@@ -233,12 +233,10 @@ class _Node:
         alike = [each for each in self.handed if self.products and each.pairs == self.products[-1].pairs]
         self.together = alike[0] if alike else None
         self.takers = {each.edge: each.part[1] for each in kernel.takers if each.edge.source == code.key}
-        self.known = {edge: f"known{number}_{place}" for place, edge in enumerate(self.takers)}
 
     def start(self) -> None:
         """Lines before the loop: what the node's first moment here reads."""
         writer, period = self.writer, self.writer.period
-        writer.add(*(f"int {variable} = 0;" for variable in self.known.values()))
         if not self.kernel.is_ahead:
             return
         self._declare(self._read)
@@ -260,7 +258,9 @@ class _Node:
             self._late(program.late)
         with writer.block(""):
             self._moment(program.backward)
-        self._in_next(self._ask)
+        if self is self.kernel.nodes[-1]:  # the first of the moment: of the moment before is told while others wait
+            writer.meet_teller("if (position)")
+        self._in_next(partial(self._ask, looked="position + 1"))
         if self.products:
             self._sent([gate for gate in range(self.code.num_gates) if gate not in self.late], self._read_out)
         for product in self.products:
@@ -325,16 +325,18 @@ class _Node:
         writer.add(*(f"Vector<float> {variable}[M][2] = {{}};" for variable in in_memory))
         writer.add(*(f"float {variable}[M][N][4] = {{}};" for variable in read.read_outs.values()))
 
-    def _ask(self, read: "_Read") -> None:
-        """Lines that ask for what the forward pass left, and for gradients that lie in memory."""
+    def _ask(self, read: "_Read", looked: str | None = None) -> None:
+        """Lines that ask for what the forward pass left, and for gradients that lie in memory.
+
+        Those that others hand back are waited for, if they were not there when the telling warp `looked`.
+        """
         writer = self.writer
         for name, variable in read.names.items():
             writer.fetch_again(variable, writer.place_of(self.code, name))
         for part, variable in read.given.items():
             writer.fetch_again(variable, writer.value((self.code.key[0], part), 0, "dvalues"))
         for edge, variable in read.handed_back.items():
-            told = writer.told(writer.plan.component_of[edge.target])
-            writer.add(f"hear_of({told} + blockIdx.x, 1, T - time, T, {self.known[edge]});")
+            writer.wait_for(self.layout, edge, "T - time", looked, backward=True)
             writer.fetch_again(variable, writer.per_time("handed", edge, writer.width, 4))
 
     def _read_out(self, read: "_Read") -> None:

@@ -1,7 +1,6 @@
 """The forward kernel of nodes whose matrices and last states stay on the chip."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.cuda_writer import TYPES
@@ -30,7 +29,7 @@ class _Forward:
     def write(self) -> None:
         """All lines."""
         writer, layout = self.writer, self.layout
-        writer.start()
+        writer.start(layout, backward=False)
         for name, num_gates in self.resident.matrices.items():
             writer.keep(layout.matrices[name], Argument("turned", name), num_gates, self.width)
         self._start_states()
@@ -39,11 +38,10 @@ class _Forward:
                 node.load_biases(node.biases)
             node.start_given()
         self._bring_delayed("0", "0")
-        for number in range(len(self.resident.handed)):
-            writer.add(f"int known{number} = 0;")
-        self._bring_handed("0")
+        self._bring_handed("0", None)
         writer.begin(layout)
-        self._take_handed(0)
+        if layout.handed:
+            self._take_handed("0", "1", None)
         with writer.block("for (int position = 0; position < T; ++position)"):
             writer.add(f"const int time = {'position' if writer.step == 1 else 'T - 1 - position'};")
             writer.add(f"const int now = position % 2 * {layout.buffer_bytes};")
@@ -70,28 +68,27 @@ class _Forward:
 
     def end_moment(self) -> None:
         """Lines after the last node has sent and stored its state, while others' are on their way."""
+        writer = self.writer
         if self.layout.handed:
-            self.writer.add("await_groups<0>();")
-        self.writer.end_moment()
-        with self.writer.block("if (time + 1 < T)") if self.layout.handed else nullcontext():
-            self._take_handed(1)
-
-    def _take_handed(self, ahead: int) -> None:
-        """Multiply the states so many steps ahead, which have come, and ask for those after them."""
+            writer.add("await_groups<0>();")
+        writer.meet_teller()
         if self.layout.handed:
-            for node in self.nodes:
-                node.multiply_handed(ahead)
-            after = f"time + {ahead + 1}" if ahead else "1"
-            with self.writer.block(f"if ({after} < T)"):
-                self._bring_handed(after)
-            self.writer.add("end_group();")
+            with writer.block("if (time + 1 < T)"):
+                self._take_handed("time + 1", "time + 2", "time")
 
-    def _bring_handed(self, time: str) -> None:
+    def _take_handed(self, time: str, after: str, looked: str | None) -> None:
+        """Multiply the states of a time, which have come, and ask for those after it."""
+        for node in self.nodes:
+            node.multiply_handed(time)
+        with self.writer.block(f"if ({after} < T)"):
+            self._bring_handed(after, looked)
+        self.writer.add("end_group();")
+
+    def _bring_handed(self, time: str, looked: str | None) -> None:
         """Begin to copy the states of a time, when their programs have told of them."""
         writer = self.writer
-        for number, (_, product) in enumerate(self.resident.handed):
-            giver = writer.told(writer.plan.component_of[product.edge.source])
-            writer.add(f"hear_of({giver}, PROGRAMS, {time} + 1, T, known{number});")
+        for _, product in self.resident.handed:
+            writer.wait_for(self.layout, product.edge, f"{time} + 1", looked, backward=False)
             place, kind = self.layout.handed[product.edge], "factor" if product.part in writer.factors else "values"
             writer.bring(place, writer.value(product.part, 0, kind, f"({time})"), self.buffer_of(place, time))
 
@@ -170,18 +167,27 @@ class _Node:
                 for gate, variable in self.given.items():
                     self.writer.fetch_again(variable, self.writer.place_of_gate(self.code, gate, time))
 
-    def multiply_handed(self, ahead: int) -> None:
-        """Lines that multiply what other legs handed on for a step so far ahead, into registers until then."""
+    def multiply_handed(self, time: str) -> None:
+        """Lines that multiply what other legs handed on for a time, into registers that hold the biases until then."""
         if not self.handed:
             return
-        writer, sums, time = self.writer, f"handed{self.number}", f"time + {ahead}" if ahead else "0"
-        if not ahead:
+        writer, sums = self.writer, f"handed{self.number}"
+        if time == "0":
             writer.add(f"float {sums}[{len(self.handed_gates)}][M][N][4];")
-        writer.add(f"clear({sums});")
+        with writer.block(""):
+            if not self.kernel.keeps_biases:
+                self.load_biases([gate for gate in self.handed_gates if gate in self.biases])
+            with writer.vectors(), writer.unrolled("u < U"):
+                for place, gate in enumerate(self.handed_gates):
+                    writer.add(f"{sums}[{place}]{SUM} = {self._bias(gate) or '0.0f'};")
         for product in self.handed:
             place, matrix = self.layout.handed[product.edge], self.layout.matrices[product.name]
             left = f"{place.start} + {self.kernel.buffer_of(place, time)}"
             writer.multiply(sums, product.pairs, self.handed_gates, left, place.stride, matrix, are_tiles=False)
+
+    def _bias(self, gate: int) -> str | None:
+        """Text of number `u` of a gate's bias, if it has one."""
+        return f"bias{self.number}_{gate}.x[u]" if gate in self.biases else None
 
     # ------------------------------------------------------------------------------------------------------ a moment
 
@@ -291,15 +297,15 @@ class _Node:
         writer = self.writer
         writer.add(f"float sums[{len(fresh)}][M][N][4] = {{}};")
         if not self.kernel.keeps_biases:
-            self.load_biases([gate for gate in fresh if gate in self.biases])
+            self.load_biases([gate for gate in fresh if gate in self.biases and gate not in self.handed_gates])
         for place, gate in enumerate(fresh):
             texts: list[str] = []
-            if gate in self.biases:
-                texts.append(f"bias{self.number}_{gate}.x[u]")
+            if gate in self.handed_gates:  # with the bias
+                texts.append(f"handed{self.number}[{self.handed_gates.index(gate)}]{SUM}")
+            elif bias := self._bias(gate):
+                texts.append(bias)
             if gate in self.given:
                 texts.append(f"number({self.given[gate]}[m][half], u)")
-            if gate in self.handed_gates:
-                texts.append(f"handed{self.number}[{self.handed_gates.index(gate)}]{SUM}")
             if texts:
                 with writer.vectors(), writer.unrolled("u < U"):
                     writer.add(f"sums[{place}]{SUM} = {' + '.join(texts)};")

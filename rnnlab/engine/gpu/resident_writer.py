@@ -2,19 +2,34 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from rnnlab.architecture.expressions import Expression
+from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import SIZES, TYPES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import CUDA, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import Arithmetic
-from rnnlab.engine.gpu.resident import Layout, Place, Resident, Shape, warps_of
+from rnnlab.engine.gpu.resident import LOOKS, Layout, Place, Resident, Shape, warps_of
 from rnnlab.engine.nodes import NodeCode, Pairs, runs
 from rnnlab.engine.plan import Plan
 
 SUM = "[m][u / 2][half * 2 + u % 2]"  # where number `u` of a row is among sums
+
+
+class Leg(NamedTuple):
+    """What a leg of a relay knows of the others.
+
+    Args:
+        number: of its component.
+        rows: how many sequences a program of each leg takes, by the number of its component.
+        heard: the legs that it waits for, by the edge that brings or takes what it hands on.
+    """
+
+    number: int
+    rows: Mapping[int, int]
+    heard: Mapping[EdgeSpec, int]
 
 
 class ResidentWriter(CudaWriter):
@@ -27,10 +42,10 @@ class ResidentWriter(CudaWriter):
         resident: Resident,
         shape: Shape,
         *,
-        leg: int | None = None,
+        leg: Leg | None = None,
         **options: Any,
     ):
-        """A kernel to be; `leg` is the number of its component if it is one of a relay."""
+        """A kernel to be, of a component alone or of a leg of a relay."""
         super().__init__(plan, arithmetic, **options)
         self.resident, self.shape, self.leg = resident, shape, leg
         self.step, self.width = resident.step, resident.width
@@ -71,19 +86,22 @@ class ResidentWriter(CudaWriter):
 
     # ------------------------------------------------------------------------------------------- before and in the loop
 
-    def start(self) -> None:
+    def start(self, layout: Layout, *, backward: bool) -> None:
         """Lines before the loop: whose nonlinearity it is, which is one for all nodes where members differ.
 
-        In a relay the last warp does nothing but tell others of the moments that are done.
+        In a relay one warp tells others of moments and looks how far they are, and what is left of others does nothing.
         """
         if self.leg is not None:
-            self.add(f"if (warp == WARPS) return tell({self.told(self.leg)} + blockIdx.x, T);")
+            with self.block("if (warp >= WARPS)"):
+                self._tell(layout, backward)
         chosen = [code for code in self.resident.codes if not isinstance(code.choice, str)]
         if chosen:
             self.add(f"is_relu = ((const int *){self.array('relu', chosen[0].key)})[member] != 0;")
 
     def begin(self, layout: Layout) -> None:
         """Lines before the loop: wait for the matrices; the programs of a cluster for one another."""
+        if self.leg is not None:
+            self.add(f"if (thread < {LOOKS}) ((int *)(shared + {layout.looks}))[thread] = 0;")
         if self.is_cluster:
             counters = " ".join(f"new_counter(address_of(shared) + {layout.counters + place});" for place in (0, 8))
             self.add(f"if (thread == 0) {{ {counters} }}")
@@ -91,14 +109,58 @@ class ResidentWriter(CudaWriter):
         if self.is_cluster:
             self.add("meet();")
 
-    def told(self, leg: int) -> str:
-        """Text of where the programs of a leg of the relay say how many moments of the same sequences are done."""
-        return f"((int *){self.array('told', leg)} + (member * num_blocks + first_row / ROWS) * PROGRAMS)"
+    # ------------------------------------------------------------------------------------------------------- in a relay
 
-    def end_moment(self) -> None:
-        """A line after all that others may read of a moment: in a relay it is told of now."""
-        if self.leg is not None:
+    def _tell(self, layout: Layout, backward: bool) -> None:
+        """Lines of the warps beyond those that compute: they meet the others as often as these do one another."""
+        assert self.leg is not None
+        flags = f"(int *){self.array('told', self.leg.number)} + (member * num_blocks + first_row / ROWS) * PROGRAMS"
+        self.add("__syncthreads();", "meet();")
+        with self.block("for (int step = 1; step <= T; ++step)"):
             self.add("__syncthreads();")
+            with self.block("if (warp == WARPS)"):
+                self.add(f"if (lane == 0) show({flags} + blockIdx.x, step);")
+                for edge in self.leg.heard:
+                    with self.block(""):
+                        self.add(f"const int least = least_of_warp({self._told(edge, backward)}.seen_by(lane));")
+                        self.add(f"if (lane == 0) {self.looked(layout, edge, 'step')} = least;")
+        self.add("return;")
+
+    def _told(self, edge: EdgeSpec, backward: bool) -> str:
+        """Text of where programs of another leg tell of the same sequences.
+
+        Forward they are all of its programs, backward those of the same units. Theirs may be fewer sequences.
+        """
+        assert self.leg is not None
+        leg = self.leg.heard[edge]
+        rows = self.leg.rows[leg]
+        count = f"(num_live + {rows - 1}) / {rows}" if rows < self.shape.rows else "1"
+        block = f"member * ((num_rows + {rows - 1}) / {rows}) + first_row / {rows}"
+        flags = f"(const int *){self.array('told', leg)} + ({block}) * PROGRAMS"
+        return (
+            f"Told{{{flags} + blockIdx.x, {count}, PROGRAMS}}"
+            if backward
+            else f"Told{{{flags}, {count} * PROGRAMS, 1}}"
+        )
+
+    def looked(self, layout: Layout, edge: EdgeSpec, step: str) -> str:
+        """Text of how many moments others had told of when the telling warp looked after a step."""
+        assert self.leg is not None
+        place = list(self.leg.heard).index(edge) * 2
+        return f"((volatile int *)(shared + {layout.looks}))[{place} + ({step}) % 2]"
+
+    def wait_for(self, layout: Layout, edge: EdgeSpec, steps: str, looked: str | None, *, backward: bool) -> None:
+        """Lines that wait until others have told of so many moments; what the telling warp saw may be enough."""
+        known = "0" if looked is None else self.looked(layout, edge, looked)
+        with self.block(f"if ({known} < {steps})" if looked is not None else ""):
+            self.add(f"wait_for({self._told(edge, backward)}, {steps});")
+
+    def meet_teller(self, condition: str = "") -> None:
+        """A line after all that others may read of a moment, of which they are told from here on."""
+        if self.leg is not None:
+            self.add(f"{condition} __syncthreads();".lstrip())
+
+    # ----------------------------------------------------------------------------------------------------- in a cluster
 
     def counter(self, layout: Layout) -> str:
         """The counter of the bytes that now come from the programs of a cluster: two take turns."""

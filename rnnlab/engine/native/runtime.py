@@ -1,6 +1,6 @@
-"""The compiled loop as Python calls it, and how its work is shared out over threads.
+"""The compiled loop as Python calls it, and how its work is divided among threads.
 
-Sequences of a batch never meet, nor do members: a thread takes some rows of one member through all moments at once.
+Sequences of a batch never interact, nor do members: a thread takes some rows of one member through all moments.
 """
 
 import ctypes
@@ -19,9 +19,9 @@ from rnnlab.engine.native.products import DEPTH, ROWS, WIDTH, gradient_scratch_s
 from rnnlab.engine.native.target import Library, Target, compiled
 from rnnlab.engine.native.walk import BLOCK, write_loop
 
-MOST_ROWS = 128  # of a batch that run together: more would only leave the cache
-# multiplications that are worth a further thread, about 40 us: where others use the cores, too, a team has to wait for
-# the last of its threads to get one, and a step of a small network took twenty times as long
+MOST_ROWS = 128  # of a batch that run together: more would not fit into the cache
+# multiplications that are worth a further thread, about 40 us: if other processes use the cores, a team waits until its
+# last thread has got one, and a step of a small network took twenty times as long
 LEAST_OF_A_THREAD = 2_000_000
 
 
@@ -38,7 +38,7 @@ class Runtime(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What there is to do: lists of operations, and moments that name them."""
+    """The work to do: lists of operations, and moments that refer to them."""
 
     moments: NDArray[np.int64]  # [number, MOMENT]
     operations: NDArray[np.int64]  # [number, OPERATION]
@@ -66,7 +66,7 @@ def runtime(dtype: str, target: Target) -> Runtime:
 
 
 def perform(work: Work, loop: Runtime, members: int, batch: int, dtype: Any, threads: int) -> None:
-    """Do all the work, on so many threads at most."""
+    """Do all the work, on at most that many threads."""
     threads = _worth(work.multiplications * batch * members, threads)
     chunks = -(-batch // MOST_ROWS) if work.times == 1 else 1
     if work.times == 1 and members < threads:
@@ -96,7 +96,7 @@ def matrix_gradients(jobs: NDArray[np.int64], loop: Runtime, dtype: Any, threads
 
 
 def _worth(multiplications: int, threads: int) -> int:
-    """How many threads so much work is worth, of those that there are."""
+    """How many of the available threads an amount of work is worth."""
     return min(threads, openmp().most_threads, max(1, multiplications // LEAST_OF_A_THREAD))
 
 
@@ -109,10 +109,10 @@ def _together(function: Any, worker: int, run: Sequence[int], threads: int) -> N
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where an array lies."""
+    """The address of an array."""
     return array.__array_interface__["data"][0]
 
 
 def default_threads() -> int:
-    """As many as torch uses."""
+    """As many threads as torch uses."""
     return torch.get_num_threads()
