@@ -25,6 +25,8 @@ NETWORKS = (  # network, width, sequences, precision
     ("stack-8:lstm", 128, 64, "bf16"),
     ("stack-2:lstm", 256, 128, "bf16"),
     ("stack-4:lstm", 256, 16, "bf16"),
+    ("heads-12:lstm", 768, 16, "bf16"),  # layers of 64 units that do not see one another
+    ("heads-2:lstm", 512, 64, "bf16"),
     *(("stack-4:lstm", 128, 64, precision) for precision in ("tf32", "float32")),
 )
 

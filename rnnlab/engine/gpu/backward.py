@@ -78,9 +78,10 @@ class GpuBackward:
         codes = self.program.codes_of(component)
         if not component.is_hoisted and self.program.is_spread:
             self._cuda(launch_spread, number, codes)
-        elif number in self.program.legs:
-            if number == self.program.legs[-1]:  # all at once
-                launch_relay(self.arrays, self._arguments(), tuple(map(self._arrived, self.program.legs)))
+        elif number in self.program.relay_of:
+            legs = self.program.relay_of[number]
+            if number == legs[-1]:  # all at once
+                launch_relay(self.arrays, legs, self._arguments(), tuple(map(self._arrived, legs)))
             self._passed_out(codes)
         elif not component.is_hoisted and self.program.is_resident(number):
             self._cuda(launch_resident, number, codes)

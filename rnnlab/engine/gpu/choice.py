@@ -12,7 +12,7 @@ from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.layout import SMALLEST, batch_tile, padded
 from rnnlab.engine.gpu.program import GpuProgram, cuda_obstacle, is_interpreted
-from rnnlab.engine.gpu.relay import relay_shapes
+from rnnlab.engine.gpu.relay import relay_obstacle, relay_shapes
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import Product, choices
@@ -157,12 +157,19 @@ def relay_reason(program: GpuProgram, sizes: tuple[int, int], processors: int, d
         ModelError: they cannot run as one.
     """
     obstacle = "Triton's interpreter has no clusters" if is_interpreted() else cuda_obstacle(device)
-    shapes = obstacle or relay_shapes(program, sizes, processors, device)
-    if isinstance(shapes, str):
-        raise ModelError(f"the layers cannot run side by side on the GPU: {shapes}")
-    rows = " or ".join(map(str, sorted({shape.rows for shape in shapes})))
-    count = shapes[0].num_programs
-    return f"{len(shapes)} layers side by side, clusters of {count} programs for {rows} sequences each, asked for"
+    obstacle = obstacle or relay_obstacle(program)
+    described: list[str] = []
+    for legs in () if obstacle else program.relays:
+        shapes = relay_shapes(program, legs, sizes, processors, device)
+        if isinstance(shapes, str):
+            obstacle = shapes
+            break
+        rows = " or ".join(map(str, sorted({shape.rows for shape in shapes})))
+        count = shapes[0].num_programs
+        described.append(f"{len(legs)} layers side by side, clusters of {count} programs for {rows} sequences each")
+    if obstacle:
+        raise ModelError(f"the layers cannot run side by side on the GPU: {obstacle}")
+    return f"{', then '.join(described)}, asked for"
 
 
 def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: int) -> float | None:

@@ -27,9 +27,9 @@ def forward(arrays: GpuArrays) -> None:
                 external_products(arrays, code)
             if not component.is_hoisted and program.is_spread:
                 launch_spread(arrays, number, forward_arguments(arrays), None)
-            elif number in program.legs:
-                if number == program.legs[-1]:  # all at once
-                    launch_relay(arrays, forward_arguments(arrays), None)
+            elif number in program.relay_of:
+                if number == program.relay_of[number][-1]:  # all at once
+                    launch_relay(arrays, program.relay_of[number], forward_arguments(arrays), None)
             elif not component.is_hoisted and program.is_resident(number):
                 launch_resident(arrays, number, forward_arguments(arrays), None)
             elif not component.is_hoisted:
@@ -106,16 +106,19 @@ def best_shape(shapes: Sequence[Shape], resident: Resident, sizes: tuple[int, in
 
 
 def launch_relay(
-    arrays: GpuArrays, find: Callable[[Argument], Tensor], gradients: tuple[Gradients, ...] | None
+    arrays: GpuArrays,
+    legs: tuple[int, ...],
+    find: Callable[[Argument], Tensor],
+    gradients: tuple[Gradients, ...] | None,
 ) -> None:
     """Run the kernel of a relay."""
     program = arrays.program
-    shapes = relay_shapes(program, (arrays.P, arrays.B), arrays.processors.own, arrays.device)
+    shapes = relay_shapes(program, legs, (arrays.P, arrays.B), arrays.processors.own, arrays.device)
     assert not isinstance(shapes, str), shapes  # the model has asked
-    kernel = program.relay_kernel(shapes, arrays.shared, gradients, arrays.device.index or 0)
-    of_legs = dict(zip(program.legs, shapes, strict=True))
+    kernel = program.relay_kernel(legs, shapes, arrays.shared, gradients, arrays.device.index or 0)
+    of_legs = dict(zip(legs, shapes, strict=True))
     most = max(shape.num_in_all(arrays.P, arrays.B) for shape in shapes)
-    told = dict(zip(program.legs, torch.zeros(len(shapes), most, dtype=torch.int32, device=arrays.device), strict=True))
+    told = dict(zip(legs, torch.zeros(len(shapes), most, dtype=torch.int32, device=arrays.device), strict=True))
     numbers: list[int] = []
     ends = [0]  # the number of the first cluster after each leg's
     for leg, arguments in kernel.text.legs:

@@ -14,6 +14,7 @@ from rnnlab.engine.gpu.cuda_driver import CudaFunction, code_obstacle
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
+from rnnlab.engine.gpu.relay_groups import relay_groups
 from rnnlab.engine.gpu.relay_text import RelayText, relay_text
 from rnnlab.engine.gpu.resident import Layout, Reader, Resident, Shape, can_be_resident, shapes_of
 from rnnlab.engine.gpu.resident_backward import write_backward
@@ -205,21 +206,29 @@ class GpuProgram:
                 factors = [part for part in self.state if self._is_factor(part)]
                 limits = shared_memory(), cluster_size()
                 found = shapes_of(self.resident(number), self.arithmetic, factors, *limits)
-            self._kept[key] = tuple(shape for shape in found if shape.num_programs > 1 or not self.is_relay)
+            self._kept[key] = tuple(each for each in found if each.num_programs > 1 or number not in self.relay_of)
         return self._kept[key]
 
     @cached_property
-    def legs(self) -> tuple[int, ...]:
-        """The components of a relay, in the order in which states are handed on."""
-        components = enumerate(self.plan.components)
-        return tuple(number for number, each in components if not each.is_hoisted) if self.is_relay else ()
+    def relays(self) -> tuple[tuple[int, ...], ...]:
+        """The components that run side by side, group by group."""
+        return relay_groups(self.plan, self.codes) if self.is_relay else ()
+
+    @cached_property
+    def relay_of(self) -> dict[int, tuple[int, ...]]:
+        """For each component that is a leg of a relay, all of its legs."""
+        return {leg: legs for legs in self.relays for leg in legs}
 
     @cached_property
     def handed(self) -> frozenset[EdgeSpec]:
-        """The edges between the legs of a relay."""
-        leg_of = {key: number for number in self.legs for key in self.plan.components[number].nodes}
+        """The edges between legs of a relay."""
+        leg_of = {key: leg for leg in self.relay_of for key in self.plan.components[leg].nodes}
         edges = (edge for edge in self.architecture.edges if edge.source in leg_of and edge.target in leg_of)
-        return frozenset(edge for edge in edges if leg_of[edge.source] != leg_of[edge.target])
+        return frozenset(
+            edge
+            for edge in edges
+            if leg_of[edge.source] in set(self.relay_of[leg_of[edge.target]]) - {leg_of[edge.target]}
+        )
 
     def _is_factor(self, part: Part) -> bool:
         """Whether a part lies in memory as products take it."""
@@ -241,7 +250,7 @@ class GpuProgram:
         key = ("resident", number)
         if key not in self._kept:
             component = self.plan.components[number]
-            handed = self.handed if self.is_relay else None
+            handed = self.handed if number in self.relay_of else None
             self._kept[key] = Resident(component, self.codes_of(component), self.architecture.period, handed)
         return self._kept[key]
 
@@ -288,27 +297,32 @@ class GpuProgram:
 
     def relay_kernel(
         self,
+        legs: tuple[int, ...],
         shapes: tuple[Shape, ...],
         shared: frozenset[str],
         gradients: tuple[Gradients, ...] | None,
         device: int,
     ) -> RelayKernel:
         """The kernel of a relay; arguments as those of `resident_kernel`, shapes and gradients for each leg."""
-        key = ("relay", shapes, shared, gradients, device)
+        key = ("relay", legs, shapes, shared, gradients, device)
         if key not in self._kernels:
-            text = self.relay_text(shapes, shared, gradients)
-            pairs = zip(self.legs, shapes, strict=True)
+            text = self.relay_text(legs, shapes, shared, gradients)
+            pairs = zip(legs, shapes, strict=True)
             num_bytes = max(self._shared_bytes(number, shape, gradients is not None) for number, shape in pairs)
             self._kernels[key] = RelayKernel(text, CudaFunction(text.source, device, num_bytes))
         return self._kernels[key]
 
     def relay_text(
-        self, shapes: tuple[Shape, ...], shared: frozenset[str], gradients: tuple[Gradients, ...] | None
+        self,
+        legs: tuple[int, ...],
+        shapes: tuple[Shape, ...],
+        shared: frozenset[str],
+        gradients: tuple[Gradients, ...] | None,
     ) -> RelayText:
         """Its text; arguments as above. The leg that waits for nobody comes first: backward it is the last."""
-        rows = {number: shape.rows for number, shape in zip(self.legs, shapes, strict=True)}
+        rows = {number: shape.rows for number, shape in zip(legs, shapes, strict=True)}
         writers: list[ResidentWriter] = []
-        for place, number in enumerate(self.legs):
+        for place, number in enumerate(legs):
             givers = {each.edge: self.plan.component_of[each.edge.source] for _, each in self.resident(number).handed}
             takers = {each.edge: self.plan.component_of[each.edge.target] for each in self.takers(number)}
             leg = Leg(number, rows, givers if gradients is None else takers)
@@ -319,7 +333,7 @@ class GpuProgram:
     def takers(self, number: int) -> tuple[Product, ...]:
         """Products of other legs of a relay with what a leg hands on."""
         own = self.plan.components[number].nodes
-        handed = (product for leg in self.legs for _, product in self.resident(leg).handed)
+        handed = (product for leg in self.relay_of.get(number, ()) for _, product in self.resident(leg).handed)
         return tuple(product for product in handed if product.edge.source in own)
 
     def _writer_options(self, shared: frozenset[str]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Relays: layers that run side by side on the GPU, a cluster of programs each, and hand their states on.
+"""Relays: layers that run side by side on the GPU, in clusters of programs of their own, and hand their states on.
 
 One after another, four layers take four times as long as one. But a layer needs no more of the one below than the
 state of the same step, and can follow it a few steps behind, all the way through the sequence. So all layers run at
 once, and what one hands to the next may come late, as long as every layer keeps its own pace. In the backward pass
 gradients of states are handed back the same way. What is handed on is multiplied where it arrives, while the layer
-waits for its own states.
+waits for its own states. Layers that do not read one another, such as those of both directions, run side by side, too.
 """
 
 from collections.abc import Sequence
@@ -14,34 +14,32 @@ import torch
 
 from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.program import GpuProgram, cluster_size, shared_memory
-from rnnlab.engine.gpu.resident import CLUSTERS, LOOKS, Shape, taken_over
+from rnnlab.engine.gpu.resident import CLUSTERS, Shape
 
 
 def relay_shapes(
-    program: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device
+    program: GpuProgram, legs: tuple[int, ...], sizes: tuple[int, int], processors: int, device: torch.device
 ) -> tuple[Shape, ...] | str:
-    """How each leg is cut up for so many members and sequences, or why the network cannot run as a relay.
+    """How each leg of a relay is cut up for so many members and sequences, or why it has no room.
 
     Few sequences a program make a step short. Where not all clusters have room at once, some legs take more.
     """
-    key = ("relay", sizes, processors, device, shared_memory(), cluster_size())
-    return program.keep(key, lambda: _shapes(program, sizes, processors, device))
+    key = ("relay", legs, sizes, processors, device, shared_memory(), cluster_size())
+    return program.keep(key, lambda: _shapes(program, legs, sizes, processors, device))
 
 
 def _shapes(
-    program: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device
+    program: GpuProgram, legs: tuple[int, ...], sizes: tuple[int, int], processors: int, device: torch.device
 ) -> tuple[Shape, ...] | str:
-    if obstacle := relay_obstacle(program):
-        return obstacle
     found: list[tuple[Shape, ...]] = []
     for num_programs in CLUSTERS:
-        of_legs = [[each for each in program.shapes(leg) if each.num_programs == num_programs] for leg in program.legs]
+        of_legs = [[each for each in program.shapes(leg) if each.num_programs == num_programs] for leg in legs]
         most = min(processors // num_programs, most_clusters(device, num_programs))
         fitting = smallest_that_fit(of_legs, sizes, most)
         if fitting is not None:
             found.append(fitting)
     if not found:
-        return f"the clusters of its {len(program.legs)} layers have no room on {processors} multiprocessors at once"
+        return f"the clusters of {len(legs)} layers have no room on {processors} multiprocessors at once"
     return min(found, key=lambda shapes: (max(each.rows for each in shapes), -shapes[0].num_programs))
 
 
@@ -81,36 +79,11 @@ def most_clusters(device: torch.device, num_programs: int) -> int:
 
 
 def relay_obstacle(program: GpuProgram) -> str | None:
-    """Why a network cannot run as a relay, if it cannot."""
-    components, legs = program.plan.components, program.legs
+    """Why no layers of a network can run side by side, whatever its sizes."""
     if cluster_size() == 1:
         return "this GPU has no clusters of programs"
-    if program.architecture.period > 1:
-        return f"its period is {program.architecture.period}, and relays have period 1"
-    if len(legs) < 2:
-        return "it has no two layers with cycles of their own"
-    if legs != tuple(range(legs[0], legs[0] + len(legs))):
-        return "there are nodes without cycles between its layers"
-    if any(components[number].is_backward for number in legs):
-        return "a layer reads the sequence backward"
-    if not all(program.shapes(number) for number in legs):
+    if not program.relays:
+        return "it has no layers of one width that hand their states on at once, or not at all"
+    if not all(program.shapes(leg) for leg in program.relay_of):
         return "a layer has no cluster of programs that holds its matrices and those of what is handed to it"
-    if len({program.resident(number).width for number in legs}) > 1:
-        return "its layers differ in width"
-    if any(max(len(program.resident(leg).handed), len(program.takers(leg))) > LOOKS // 2 for leg in legs):
-        return f"a layer hands on to more than {LOOKS // 2} others, or takes from as many"
-    return next(filter(None, (_edge_obstacle(program, number) for number in legs)), None)
-
-
-def _edge_obstacle(program: GpuProgram, number: int) -> str | None:
-    """Why what is handed to a layer cannot be, if it cannot."""
-    resident = program.resident(number)
-    for code in resident.codes:
-        if any(edge in program.handed for edge in taken_over(code).values()):
-            return f"{code.key[0]} takes over a state of another layer as it is"
-    for code, product in resident.handed:
-        if product.edge.delay or product.has_projection:
-            return f"what {code.key[0]} reads of another layer is delayed or projected"
-        if not any(each.pairs for each in code.internal):
-            return f"{code.key[0]} has no product of its own in the first stage of its cell"
     return None

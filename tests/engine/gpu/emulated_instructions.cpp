@@ -272,6 +272,11 @@ inline int seen(const int *flag) {
   me->flag_seen = flag, me->value_seen = *(const volatile int *)flag;
   return me->value_seen;
 }
+inline int least_of_warp(int x) {
+  const auto said = told({(u32)x});
+  for (int lane = 0; lane < LANES; ++lane) x = min(x, (int)said[lane][0]);
+  return x;
+}
 inline void show(int *flag, int value) { *(volatile int *)flag = value; }
 
 // ------------------------------------------------------------------------------------------------------------- running

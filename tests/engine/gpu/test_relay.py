@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from rnnlab import Architecture, EdgeSpec, Model, ModelError, NodeSpec, architecture
 from rnnlab.engine.gpu.choice import gpu_program
-from rnnlab.engine.gpu.relay import relay_shape
+from rnnlab.engine.gpu.program import GpuProgram
+from rnnlab.engine.gpu.relay import relay_shapes
 from rnnlab.engine.gpu.resident import Shape
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
+from tests.engine.networks import both_directions
 
 IS_GPU = torch.cuda.is_available()
 pytestmark = [
@@ -80,6 +82,14 @@ def test_nobody_waits_in_vain_where_clusters_run_one_after_another(monkeypatch: 
     check(architecture(name, **SIZES, units=20))
 
 
+def heads(count: int, cell: str, units: int) -> Architecture:
+    names = [f"h{number}" for number in range(count)]
+    nodes = [NodeSpec(name="x", kind="input", units=3), NodeSpec(name="y", kind="output", units=2)]
+    nodes += [NodeSpec(name=name, kind="hidden", units=units, cell=cell) for name in names]
+    edges = [each for name in names for each in (("x", name, 0), (name, name, 1), (name, "y", 0))]
+    return Architecture(nodes, [EdgeSpec(source=(a, 0), target=(b, 0), delay=delay) for a, b, delay in edges])
+
+
 @st.composite
 def towers(draw: st.DrawFn) -> Architecture:
     """Two or three layers of one width, of one node or a ring of two, that hand on to any layer above them."""
@@ -104,13 +114,50 @@ def towers(draw: st.DrawFn) -> Architecture:
     return Architecture(nodes, [EdgeSpec(source=(a, 0), target=(b, 0), delay=delay) for a, b, delay in edges])
 
 
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("cell", ["tanh", "lstm"])
+def test_both_directions_side_by_side_agree(cell: str, precision: str) -> None:
+    """They hand nothing on; one goes through the sequence as the other does, but backward."""
+    network = both_directions(cell, units=20, read_out_delay=2)
+    made = gpu_program(network, None, precision, is_spread=False, is_relay=True)
+    assert [len(legs) for legs in made.relays] == [2]
+    check(network, precision, batch_size=19, num_steps=5)
+
+
+def test_layers_of_both_directions_take_turns() -> None:
+    """The upper ones need all of the lower ones: two groups, one after the other."""
+    nodes = [NodeSpec(name="x", kind="input", units=3), NodeSpec(name="y", kind="output", units=2)]
+    nodes += [NodeSpec(name=f"{way}{level}", kind="hidden", units=20, cell="lstm") for way in "fb" for level in (1, 2)]
+    edges = [("x", "f1", 0), ("x", "b1", 0), ("f1", "f1", 1), ("b1", "b1", -1), ("f2", "f2", 1), ("b2", "b2", -1)]
+    edges += [(f"{below}1", f"{above}2", 0) for below in "fb" for above in "fb"]
+    edges += [("f2", "y", 0), ("b2", "y", 0)]
+    carried = {("f1", "f1"), ("f2", "f2"), ("b1", "b1"), ("b2", "b2")}
+    specs = [
+        EdgeSpec(source=(a, 0), target=(b, 0), delay=delay, carry=(a, b) in carried or None) for a, b, delay in edges
+    ]
+    network = Architecture(nodes, specs)
+    made = gpu_program(network, None, "float32", is_spread=False, is_relay=True)
+    assert [len(legs) for legs in made.relays] == [2, 2]
+    assert not made.handed
+    check(network, num_steps=5, batch_size=3)
+
+
+def test_heads_side_by_side_agree() -> None:
+    """Layers that do not see one another: a matrix of blocks."""
+    network = heads(4, "gru", 20)
+    made = gpu_program(network, None, "float32", is_spread=False, is_relay=True)
+    assert [len(legs) for legs in made.relays] == [4]
+    check(network, num_steps=5, batch_size=3)
+
+
 @settings(max_examples=8)
 @given(towers(), st.integers(1, 6), st.sampled_from(sorted(TOLERANCES)), st.integers(0, 3))
 def test_random_towers_agree(network: Architecture, num_steps: int, precision: str, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr(EmulatedFunction, "seed", seed)
-        patches.setattr("rnnlab.engine.gpu.launch.relay_shape", lambda *_: Shape(16, 2))
-        patches.setattr("rnnlab.engine.gpu.choice.relay_shape", lambda *_: Shape(16, 2))
+        for module in ("launch", "choice"):
+            shapes = (Shape(16, 2),) * len({node.name[1] for node in network.nodes if node.kind == "hidden"})
+            patches.setattr(f"rnnlab.engine.gpu.{module}.relay_shapes", lambda *_, shapes=shapes: shapes)
         check(network, precision, num_steps=num_steps, batch_size=3, seed=seed)
 
 
@@ -118,10 +165,10 @@ def test_random_towers_agree(network: Architecture, num_steps: int, precision: s
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("stack-2:lstm", "hear_of(", "(void)("),  # nobody waits for others' states
-        ("stack-2:tanh", "T - time, T,", "T - time - 1, T,"),  # a step too early
+        ("stack-2:lstm", "wait_for(", "(void)("),  # nobody waits for others' states
+        ("stack-2:tanh", "T - time)", "T - time - 1)"),  # a step too early
         ("stack-2:gru", "await_groups<0>();", ""),  # rows are on their way
-        ("stack-2:tanh", "clear(handed0);", ""),  # those of the step before
+        ("stack-2:tanh", "= bias0_0.x[u];", "+= bias0_0.x[u];"),  # those of the step before too
         ("stack-2:lstm", "(time + 2) % 2", "0"),  # one place for two steps
         ("stack-2:lstm", "sums[1][m]", "sums[0][m]"),  # the gradient of the layer's own state
     ],
@@ -133,46 +180,64 @@ def test_a_broken_relay_fails(break_kernels: BreakKernels, name: str, old: str, 
     assert changed
 
 
+def relay_of(name: str, units: int) -> GpuProgram:
+    network = architecture(name, **SIZES, units=units)
+    return gpu_program(network, None, "bf16", is_spread=False, is_relay=True)
+
+
 def test_layers_share_what_they_have_in_common() -> None:
     """Those between the first and the last differ in nothing but their arrays: compiling takes no longer."""
     found = {}
     for depth in (3, 6):
-        made = gpu_program(
-            architecture(f"stack-{depth}:lstm", **SIZES, units=20), None, "bf16", is_spread=False, is_relay=True
-        )
-        assert len(made.legs) == depth
-        text = made.relay_text(Shape(16, 2), frozenset(), None)
-        assert len(text.arguments) == depth
-        found[depth] = text.source.count("const Leg")
-    assert found == {3: 2, 6: 2}
+        made = relay_of(f"stack-{depth}:lstm", 20)
+        (legs,) = made.relays
+        text = made.relay_text(legs, (Shape(16, 2),) * depth, frozenset(), None)
+        assert len(text.legs) == depth
+        found[depth] = text.source.count("const Leg"), text.source.count("namespace shape0 {")
+    assert found == {3: (2, 1), 6: (2, 1)}
 
 
-def test_a_relay_takes_as_few_sequences_a_program_as_fit() -> None:
-    made = gpu_program(architecture("stack-4:lstm", **SIZES, units=64), None, "bf16", is_spread=False, is_relay=True)
-    found = {processors: relay_shape(made, (1, 64), processors) for processors in (132, 40, 16, 7)}
+def test_legs_take_as_few_sequences_a_program_as_fit() -> None:
+    made, here = relay_of("stack-4:lstm", 64), torch.device("cpu")
+    (legs,) = made.relays
+    found = {each: relay_shapes(made, legs, (1, 64), each, here) for each in (132, 40, 28, 16, 7)}
     assert found == {
-        132: Shape(16, 4),
-        40: Shape(16, 2),
-        16: Shape(32, 2),
-        7: "the clusters of its 4 layers do not fit into 7 multiprocessors at once",
+        132: (Shape(16, 4),) * 4,
+        40: (Shape(16, 2),) * 4,
+        28: (Shape(32, 2), Shape(16, 2), Shape(16, 2), Shape(16, 2)),
+        16: (Shape(32, 2),) * 4,
+        7: "the clusters of 4 layers have no room on 7 multiprocessors at once",
     }
 
 
+@pytest.mark.parametrize("rows", [(32, 16), (16, 32), (64, 16), (16, 64)])
+@pytest.mark.parametrize("name", ["st:tanh", "st:lstm"])
+def test_legs_of_different_shapes_agree(monkeypatch: pytest.MonkeyPatch, name: str, rows: tuple[int, int]) -> None:
+    """Some of whose programs wait for several others; the last of those may not be there."""
+    shapes = tuple(Shape(each, 2) for each in rows)
+    for module in ("launch", "choice"):
+        monkeypatch.setattr(f"rnnlab.engine.gpu.{module}.relay_shapes", lambda *_: shapes)
+    monkeypatch.setattr(EmulatedFunction, "seed", 1)
+    check(architecture(name, **SIZES, units=20), "bf16", batch_size=83, num_steps=4)
+
+
+ALONE = "it has no layers of one width that hand their states on at once, or not at all"
+
+
 @pytest.mark.parametrize(
-    ("network", "message"),
+    ("name", "units", "message"),
     [
-        (architecture("sh:lstm", **SIZES, units=20), "it has no two layers with cycles of their own"),
-        (architecture("td:lstm", **SIZES, units=20), "it has no two layers with cycles of their own"),
-        (architecture("mongia-d:lstm", **SIZES, units=20), "its period is 2, and relays have period 1"),
-        (
-            architecture("stack-2:lstm", **SIZES, units=300),
-            "a layer has no cluster of programs that holds its matrices",
-        ),
-        (architecture("stack-2:intersection", **SIZES, units=20), "takes over a state of another layer as it is"),
+        ("sh:lstm", 20, ALONE),
+        ("td:lstm", 20, ALONE),
+        ("bu:lstm", 20, ALONE),  # an edge of delay 1
+        ("mongia-d:lstm", 20, ALONE),
+        ("stack-2:intersection", 20, ALONE),  # takes over a state as it is
+        ("stack-2:lstm", 300, "a layer has no cluster of programs that holds its matrices"),
+        ("stack-9:lstm", 20, "the clusters of 9 layers have no room on"),
     ],
 )
-def test_what_cannot_be_a_relay_is_refused(network: Architecture, message: str) -> None:
-    model = Model(network, seed=0, path="gpu-relay").to("cuda" if IS_GPU else "cpu")
+def test_what_cannot_be_a_relay_is_refused(name: str, units: int, message: str) -> None:
+    model = Model(architecture(name, **SIZES, units=units), seed=0, path="gpu-relay").to("cuda" if IS_GPU else "cpu")
     with pytest.raises(ModelError, match=f"the layers cannot run side by side on the GPU: .*{message}"):
         model(torch.zeros(2, 3, 3, device="cuda" if IS_GPU else "cpu"))
 
