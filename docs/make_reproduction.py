@@ -5,11 +5,12 @@ python docs/make_reproduction.py --page      the page alone
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from rnnlab import StudyRecord, load_record, make_report
 from rnnlab.report.numbers import parts_of
@@ -18,7 +19,7 @@ from rnnlab.report.paper_tables import ours_and_theirs
 from rnnlab.report.paper_values import Beside, beside
 from rnnlab.studies.finding import find_spec, shipped_specs
 from rnnlab.studies.paper import Paper, read_paper
-from rnnlab.tuning.sittings import device_seconds
+from rnnlab.tuning.sittings import Sitting, device_seconds
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -78,15 +79,15 @@ def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield "| experiment | of | trials | minutes on the GPU | state |"
     yield "|---|---|---|---|---|"
     for name, record in found.items():
-        minutes = device_seconds(record.sittings) / 60
+        minutes = _gpu_minutes(record)
         trials = sum(trial.has_ended for each in record.arms for trial in each.all_trials)
-        state = "complete" if record.is_complete else "not complete"
+        state = ("complete" if record.is_complete else "not complete") + _on_a_cpu(record)
         yield f"| [{name}](#{name}) | {paper_of(record).source} | {trials:,} | {minutes:.1f} | {state} |"
     missing = ", ".join(f"`{name}`" for name in shipped_specs() if name not in found and _is_of_a_paper(name))
     yield ""
-    every = [record.sittings for record in found.values()]
-    total = device_seconds([sitting for some in every for sitting in some]) / 60
-    shared = sum(device_seconds(some) for some in every) / 60 - total
+    every = [sitting for record in found.values() for sitting in _on_gpus(record)]
+    total = device_seconds(every) / 60
+    shared = sum(map(_gpu_minutes, found.values())) - total
     yield f"{total:.0f} minutes in all" + (
         f"; {shared:.0f} of the minutes above are counted twice, for experiments that ran side by side."
         if shared >= 0.5
@@ -95,6 +96,19 @@ def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield f"Not run yet: {missing}." if missing else ""
     yield ""
     yield (RESULTS / "notes" / "dropped.md").read_text().strip()
+
+
+def _on_gpus(record: StudyRecord) -> list[Sitting]:
+    return [sitting for sitting in record.sittings if sitting.device != "cpu"]
+
+
+def _gpu_minutes(record: StudyRecord) -> float:
+    return device_seconds(_on_gpus(record)) / 60
+
+
+def _on_a_cpu(record: StudyRecord) -> str:
+    on_cpus = [sitting for sitting in record.sittings if sitting.device == "cpu"]
+    return f", {sum(each.seconds for each in on_cpus) / 3600:.1f} hours of a core" if on_cpus else ""
 
 
 def _is_of_a_paper(name: str) -> bool:
@@ -109,7 +123,7 @@ def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield "| element | claim | measured | verdict | minutes | experiment |"
     yield "|---|---|---|---|---|---|"
     for name, record in found.items():
-        minutes = device_seconds(record.sittings) / 60
+        minutes = _gpu_minutes(record)
         for each in check_claims(record, paper_of(record)):
             claim, place = each.claim, f"[{name}](#{name})"
             measured = each.measured or "–"
@@ -140,7 +154,7 @@ def _experiment(name: str, record: StudyRecord) -> Iterator[str]:
 
 def _circumstances(record: StudyRecord) -> str:
     runs = [trial.run for each in record.arms for trial in each.all_trials if trial.has_ended]
-    machines = sorted({f"{run['device']}, torch {run['torch']}, {run['precision']}" for run in runs})
+    machines = sorted({f"{run['device']}, torch {run['torch']}, {_arithmetic(run)}" for run in runs})
     days = sorted({datetime.fromtimestamp(each.ended, UTC).date().isoformat() for each in record.sittings})
     # arms whose trials all failed have no setting to repeat
     seeds = min((sum(trial.has_ended for trial in each.repeats) for each in record.arms if each.repeats), default=0)
@@ -150,6 +164,11 @@ def _circumstances(record: StudyRecord) -> str:
     once = "random settings, each once" if is_drawn else "single runs, the best of tuning by validation"
     words = f"{which} over {seeds} seeds" if seeds else once
     return f"{'; '.join(machines)}; {', '.join(days)}; {words}."
+
+
+def _arithmetic(run: Mapping[str, Any]) -> str:
+    """How a trial multiplied: the precision that an arm asks for is that of GPUs."""
+    return run["precision"] if run["path"].startswith("gpu") else "float32"
 
 
 def _numbers(found: Sequence[Beside]) -> list[str]:
