@@ -421,7 +421,7 @@ class Worker:
         return {
             "path": path,
             "device": self._device_name,
-            "precision": arm.precision,
+            "precision": arm.precision if path.startswith("gpu") else "float32",  # others do not ask for one
             "seed": arm.seed,
             "rnnlab": VERSION,
             "torch": torch.__version__,

@@ -126,9 +126,10 @@ def test_training_score_is_of_as_many_sequences_as_validation_has(store: Store) 
 
 
 def test_record_says_how_it_came_about(store: Store) -> None:
-    trials, _ = worked(store, [arm(precision="float32", path="reference")], population=4)
+    trials, _ = worked(store, [arm(precision="bf16", path="reference")], population=4)
     for trial in trials:
         assert trial.run["path"].startswith("reference")
+        # an arm's precision is that of GPUs
         assert (trial.run["device"], trial.run["precision"], trial.run["seed"]) == ("cpu", "float32", 3)
         assert trial.run["torch"] == torch.__version__
         assert trial.run["rnnlab"] == importlib.metadata.version("rnnlab")
