@@ -233,7 +233,7 @@ ALONE = "it has no layers of one width that hand their states on at once, or not
         ("mongia-d:lstm", 20, ALONE),
         ("stack-2:intersection", 20, ALONE),  # takes over a state as it is
         ("stack-2:lstm", 300, "a layer has no cluster of programs that holds its matrices"),
-        ("stack-9:lstm", 20, "the clusters of 9 layers have no room on"),
+        ("stack-99:lstm", 20, "the clusters of 99 layers have no room on"),
     ],
 )
 def test_what_cannot_be_a_relay_is_refused(name: str, units: int, message: str) -> None:
