@@ -48,7 +48,7 @@ class Echo(AbstractGeneratedTask):
 def both_ways() -> Architecture:
     nodes = [
         NodeSpec(name="x", kind="input", units=2),
-        *(NodeSpec(name=name, kind="hidden", units=4, cell="gru") for name in ("f", "b")),
+        *(NodeSpec(name=name, kind="hidden", units=4, cell="lstm") for name in ("f", "b")),
         NodeSpec(name="y", kind="output", units=2),
     ]
     edges = [
@@ -64,8 +64,12 @@ def both_ways() -> Architecture:
 
 
 @pytest.mark.parametrize("net", [network(Echo(), "lstm"), both_ways()], ids=["forward", "both ways"])
-def test_members_with_batches_of_their_own_are_trained_as_alone(net: Architecture) -> None:
-    members = [quick(seed=seed, batch_seed=batches) for seed, batches in ((1, 5), (2, 6), (3, 5))]
+@pytest.mark.parametrize("batch_size", [8, 40])
+def test_members_with_batches_of_their_own_are_trained_as_alone(net: Architecture, batch_size: int) -> None:
+    """A large batch's gradients are summed in parts: which sequences share one must not depend on other members."""
+    members = [
+        quick(seed=seed, batch_seed=batches, batch_size=batch_size) for seed, batches in ((1, 5), (2, 6), (3, 5))
+    ]
     together = train(net, Echo(), members)
     assert all(member.test["mse"] < 10 for member in together.members)
     for number, member in enumerate(members):
