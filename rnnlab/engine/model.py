@@ -19,7 +19,7 @@ from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.cells import NONLINEARITIES, Cell
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
-from rnnlab.engine.given import checked_inputs, checked_state, inside, is_transformed
+from rnnlab.engine.given import can_look, checked_inputs, checked_state, inside, is_transformed
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
 from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import Plan, plan
@@ -301,7 +301,7 @@ class Model(nn.Module):
     def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
         if self.architecture.period == 1:
             return 0
-        if torch.compiler.is_exporting() or is_transformed():  # the lengths are not known yet
+        if not can_look():  # the lengths are not known yet
             return None
         steps = set(((first_step + lengths) % self.architecture.period).flatten().tolist())
         return steps.pop() if len(steps) == 1 else None

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from rnnlab import AbstractGeneratedTask, Architecture, Batch, EdgeSpec, NodeSpec, Score, Tally, TrainingError, train
 from rnnlab.tasks.losses import mean, squared_error, totals
-from tests.training.small import assert_same_member, network, quick
+from rnnlab.training.population import _is_graphed
+from tests.training.small import adding, assert_same_member, network, quick
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,16 @@ def test_sequences_for_each_member_have_lengths_for_each() -> None:
     assert batch.lengths is not None
     assert batch.lengths.shape == (3, 4)
     assert len({tuple(row.tolist()) for row in batch.lengths}) == 3
+
+
+def test_only_what_runs_length_by_length_cannot_be_recorded() -> None:
+    """Which lengths there are is read on the host, so that the steps of such a run are no CUDA graph."""
+    cuda = torch.device("cuda")
+    assert _is_graphed(network(Echo(), "lstm"), Echo(), cuda, None)
+    assert _is_graphed(both_ways(), adding(), cuda, None)
+    assert not _is_graphed(both_ways(), Echo(), cuda, None)
+    with pytest.raises(TrainingError, match="for networks that read the future, sequences of one length"):
+        _is_graphed(both_ways(), Echo(), cuda, use_graph=True)
 
 
 def test_truncation_needs_one_length() -> None:
