@@ -42,9 +42,8 @@ def checked_inputs(
         lengths = _lengths(plan, lengths, population, *sizes[0])
         is_inside = inside(lengths, sizes[0][1])
         for name, value in inputs.items():
-            mask = (
-                is_inside if axes[name] == 2 else is_inside[..., None]
-            )  # with lengths for each member they have P in front
+            # with lengths for each member the masks have P in front
+            mask = is_inside if axes[name] == 2 else is_inside[..., None]
             inputs[name] = torch.where(mask, value, torch.zeros((), dtype=value.dtype, device=value.device))
     for name, node in nodes.items():
         _check_values(inputs[name], node.units if axes[name] == 2 else None)
@@ -94,6 +93,12 @@ def is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active()  # type: ignore[attr-defined]
 
 
+def can_look() -> bool:
+    """Whether values can be inspected: not in an export, inside torch.func, or while a CUDA graph is recorded."""
+    is_recorded = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    return not (is_recorded or torch.compiler.is_exporting() or is_transformed())
+
+
 def _inputs_of(architecture: Architecture) -> dict[str, NodeSpec]:
     return {node.name: node for node in architecture.nodes if node.kind == "input"}
 
@@ -137,13 +142,12 @@ def _lengths(plan: Plan, lengths: Tensor, population: int | None, batch: int, st
         found = f"{lengths.dtype} of shape {list(lengths.shape)}"
         raise ModelError(f"lengths must be {batch} integers{members}, got {found}")
     lengths = lengths.long()
-    can_look = not (torch.compiler.is_exporting() or is_transformed())
-    if not (can_look or plan.can_stream):
+    if not (can_look() or plan.can_stream):
         raise ModelError(
-            "the network reads the future (an edge has a negative delay): in an export, and inside torch.func, "
-            "run sequences of one length"
+            "the network reads the future (an edge has a negative delay): in an export, in a CUDA graph, and inside "
+            "torch.func, run sequences of one length"
         )
-    if can_look and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
+    if can_look() and (int(lengths.min()) < 1 or int(lengths.max()) > steps):
         raise ModelError(f"lengths lie from 1 to {steps}, got {int(lengths.min())} to {int(lengths.max())}")
     return lengths
 
@@ -168,7 +172,7 @@ def _real(x: Tensor, what: str, dtype: torch.dtype) -> Tensor:
 def _check_values(x: Tensor, num_tokens: int | None, lowest: int = 0) -> None:
     """Refuse NaN, and tokens that are out of range."""
     # to look at numbers on a GPU would make the program wait for it at every step
-    if x.is_cuda or torch.compiler.is_exporting() or is_transformed():
+    if x.is_cuda or not can_look():
         return
     if num_tokens is None and _has_nan(x):
         raise ModelError("x holds NaN")

@@ -19,7 +19,7 @@ from rnnlab.architecture.architecture import Architecture, checked_architecture
 from rnnlab.architecture.cells import NONLINEARITIES, Cell
 from rnnlab.engine.costs import costs
 from rnnlab.engine.explanation import labelled
-from rnnlab.engine.given import checked_inputs, checked_state, inside, is_transformed
+from rnnlab.engine.given import can_look, checked_inputs, checked_state, inside, is_transformed
 from rnnlab.engine.initialisation import Initialisation, initial_arrays
 from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import Plan, plan
@@ -127,7 +127,8 @@ class Model(nn.Module):
                 with several inputs, also a mapping from each input's name to its tensor.
             state: the state that an earlier call returned, to continue its sequences.
             lengths: [B], the length of each sequence, if they differ, or [P, B]; whatever follows is padding. A network
-                that reads the future (edges of negative delay) runs once for each length that occurs.
+                that reads the future (edges of negative delay) runs once for each length that occurs, and where members
+                differ in how many sequences have it, once for each such number.
             only_last: return the output of the last step alone, which is faster.
 
         Returns:
@@ -180,16 +181,24 @@ class Model(nn.Module):
         return y, State(num_steps % self.architecture.period, end.values)
 
     def _run_by_length(self, inputs: Inputs, lengths: Tensor) -> tuple[Tensor, State]:
-        """The same of a network that reads the future, where no sequence may see its padding: length by length."""
+        """The same of a network that reads the future, where no sequence may see its padding: length by length.
+
+        Sequences of a length run together if their members have equally many of it. A member's gradients are sums over
+        its batch, which round as in a batch of that size: they must not depend on who else has sequences of the length.
+        """
         members, batch, num_steps = next(iter(inputs.values())).shape[:3]
         lengths = lengths.expand(members, batch)
         found: dict[tuple[str, str] | None, Tensor] = {}  # the outputs under None, and the parts of the state
         for length in lengths.unique().tolist():
             is_wanted = lengths == length
-            rows = is_wanted.any(dim=0).nonzero()[:, 0]
-            y, end = self._run({name: x[:, rows, :length] for name, x in inputs.items()}, None)
-            new = {None: functional.pad(y, (0, 0, 0, num_steps - length)), **end.values}
-            found = {part: _placed(value, found.get(part), rows, is_wanted) for part, value in new.items()}
+            counts = is_wanted.sum(dim=1)
+            rows = (~is_wanted).int().argsort(dim=1, stable=True)  # wanted ones first, in order
+            for count in counts[counts > 0].unique().tolist():
+                place = (torch.arange(members, device=lengths.device)[:, None], rows[:, :count])
+                y, end = self._run({name: x[:, :, :length][place] for name, x in inputs.items()}, None)
+                new = {None: functional.pad(y, (0, 0, 0, num_steps - length)), **end.values}
+                those = (counts == count).nonzero()[:, 0]
+                found = {part: _placed(each, found.get(part), those, place[1], batch) for part, each in new.items()}
         ends = {part: value for part, value in found.items() if part is not None}
         return found[None], State(self._step_at_the_ends(lengths, 0), ends)
 
@@ -292,7 +301,7 @@ class Model(nn.Module):
     def _step_at_the_ends(self, lengths: Tensor, first_step: int) -> int | None:
         if self.architecture.period == 1:
             return 0
-        if torch.compiler.is_exporting() or is_transformed():  # the lengths are not known yet
+        if not can_look():  # the lengths are not known yet
             return None
         steps = set(((first_step + lengths) % self.architecture.period).flatten().tolist())
         return steps.pop() if len(steps) == 1 else None
@@ -392,11 +401,10 @@ def _has_triton() -> bool:
     return find_spec("triton") is not None
 
 
-def _placed(values: Tensor, before: Tensor | None, rows: Tensor, is_wanted: Tensor) -> Tensor:
-    """Values of some sequences, [P, b, ...], among those of all, [P, B, ...]: of the members that want them."""
-    whole = values.new_zeros(*is_wanted.shape, *values.shape[2:]) if before is None else before
-    chosen = is_wanted[:, rows].unflatten(1, (-1, *[1] * (values.dim() - 2)))
-    return whole.index_copy(1, rows, torch.where(chosen, values, whole[:, rows]))
+def _placed(values: Tensor, before: Tensor | None, members: Tensor, rows: Tensor, batch: int) -> Tensor:
+    """Values of some sequences, [P, b, ...], among those of all, [P, B, ...]: of some members, at their rows [P, b]."""
+    whole = values.new_zeros(len(values), batch, *values.shape[2:]) if before is None else before
+    return whole.index_put((members[:, None], rows[members]), values[members])
 
 
 def _untraced_forward() -> Any:

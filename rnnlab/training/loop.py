@@ -63,7 +63,7 @@ def train(
         device: where to train.
         path, precision: as in `Model`.
         use_graph: whether steps run as a CUDA graph. By default they do on a GPU, except for streams that are cut
-            within a period.
+            within a period, and networks that read the future on sequences of different lengths.
         compact: whether to take members that have ended out of the population, once they are half of it, so that the
             others run faster. Results do not depend on it.
         report: a function that is called with every event (`rnnlab.training.events`).

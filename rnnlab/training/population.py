@@ -304,8 +304,21 @@ class Population:
 
 
 def _is_graphed(architecture: Architecture, task: AbstractTask, device: torch.device, use_graph: bool | None) -> bool:
-    # a recorded step begins at one phase of the network
-    can = device.type == "cuda" and (task.feed == "samples" or task.num_steps % architecture.period == 0)
+    # a recorded step begins at one phase of the network, and what it runs depends on no values
+    can = (
+        device.type == "cuda"
+        and (task.feed == "samples" or task.num_steps % architecture.period == 0)
+        and not _runs_by_length(architecture, task)
+    )
     if use_graph and not can:
-        raise TrainingError("CUDA graphs need a GPU and, for a stream, batches of whole periods: leave out use_graph")
+        raise TrainingError(
+            "CUDA graphs need a GPU; for a stream, batches of whole periods; and for networks that read the future, "
+            "sequences of one length: leave out use_graph"
+        )
     return can if use_graph is None else use_graph
+
+
+def _runs_by_length(architecture: Architecture, task: AbstractTask) -> bool:
+    """Whether sequences run length by length, as networks that read the future do."""
+    reads_ahead = any(edge.delay < 0 for edge in architecture.edges)
+    return reads_ahead and next(iter(task.batches("validation", 1))).lengths is not None

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from rnnlab import Architecture, EdgeSpec, Model, ModelError, NodeSpec, architecture, from_torch
+from tests.tasks.contract import Recorder
 
 NETWORKS = ["sh:lstm", "skip-3:gru", "td:tanh", "st:intersection", "clockwork:ugrnn", "mongia-d:lstm"]
 
@@ -149,6 +150,22 @@ def test_members_may_have_lengths_of_their_own(name: str, path: str, is_shared: 
         (alone[member].sin().sum() + sum(value[member].cos().sum() for value in ends.values.values())).backward()
     for mine, theirs in zip(together, gradients(model), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["td:gru", "mongia-d:lstm"])
+def test_lengths_are_not_looked_at_while_a_graph_is_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CUDA graph cannot be recorded from a program that waits for numbers; it may be given others each time."""
+    for question in ("is_initialized", "is_current_stream_capturing"):
+        monkeypatch.setattr(torch.cuda, question, lambda: True)
+    model, lengths = make(name, "reference", population=2), torch.tensor([[4, 2, 3], [1, 4, 4]])
+    x = torch.randn(2, 3, 4, 3, dtype=torch.float64)
+    with Recorder() as recorder:
+        _, state = model(x, lengths=lengths)
+    assert "index" in recorder.names  # which finds the states at the ends
+    assert "_local_scalar_dense" not in recorder.names
+    assert state.step == (None if name == "mongia-d:lstm" else 0)
+    with pytest.raises(ModelError, match="reads the future .* in a CUDA graph, .* run sequences of one length"):
+        reads_ahead("sh:lstm", "reference", 2)(x, lengths=lengths)
 
 
 # --------------------------------------------------------------------------- networks that read the future

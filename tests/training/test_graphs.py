@@ -105,5 +105,5 @@ def test_a_stream_is_nobody_elses_as_long_as_its_owner_lives(monkeypatch: pytest
 
 
 def test_graph_is_refused_without_a_gpu() -> None:
-    with pytest.raises(TrainingError, match="CUDA graphs need a GPU and, for a stream, batches of whole periods"):
+    with pytest.raises(TrainingError, match="CUDA graphs need a GPU; for a stream, batches of whole periods"):
         trained(Letters(), use_graph=True)

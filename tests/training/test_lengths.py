@@ -9,7 +9,8 @@ from torch import Tensor
 
 from rnnlab import AbstractGeneratedTask, Architecture, Batch, EdgeSpec, NodeSpec, Score, Tally, TrainingError, train
 from rnnlab.tasks.losses import mean, squared_error, totals
-from tests.training.small import assert_same_member, network, quick
+from rnnlab.training.population import _is_graphed
+from tests.training.small import adding, assert_same_member, network, quick
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class Echo(AbstractGeneratedTask):
 def both_ways() -> Architecture:
     nodes = [
         NodeSpec(name="x", kind="input", units=2),
-        *(NodeSpec(name=name, kind="hidden", units=4, cell="gru") for name in ("f", "b")),
+        *(NodeSpec(name=name, kind="hidden", units=4, cell="lstm") for name in ("f", "b")),
         NodeSpec(name="y", kind="output", units=2),
     ]
     edges = [
@@ -64,8 +65,12 @@ def both_ways() -> Architecture:
 
 
 @pytest.mark.parametrize("net", [network(Echo(), "lstm"), both_ways()], ids=["forward", "both ways"])
-def test_members_with_batches_of_their_own_are_trained_as_alone(net: Architecture) -> None:
-    members = [quick(seed=seed, batch_seed=batches) for seed, batches in ((1, 5), (2, 6), (3, 5))]
+@pytest.mark.parametrize("batch_size", [8, 40])
+def test_members_with_batches_of_their_own_are_trained_as_alone(net: Architecture, batch_size: int) -> None:
+    """A large batch's gradients are summed in parts: which sequences share one must not depend on other members."""
+    members = [
+        quick(seed=seed, batch_seed=batches, batch_size=batch_size) for seed, batches in ((1, 5), (2, 6), (3, 5))
+    ]
     together = train(net, Echo(), members)
     assert all(member.test["mse"] < 10 for member in together.members)
     for number, member in enumerate(members):
@@ -77,6 +82,16 @@ def test_sequences_for_each_member_have_lengths_for_each() -> None:
     assert batch.lengths is not None
     assert batch.lengths.shape == (3, 4)
     assert len({tuple(row.tolist()) for row in batch.lengths}) == 3
+
+
+def test_only_what_runs_length_by_length_cannot_be_recorded() -> None:
+    """Which lengths there are is read on the host, so that the steps of such a run are no CUDA graph."""
+    cuda = torch.device("cuda")
+    assert _is_graphed(network(Echo(), "lstm"), Echo(), cuda, None)
+    assert _is_graphed(both_ways(), adding(), cuda, None)
+    assert not _is_graphed(both_ways(), Echo(), cuda, None)
+    with pytest.raises(TrainingError, match="for networks that read the future, sequences of one length"):
+        _is_graphed(both_ways(), Echo(), cuda, use_graph=True)
 
 
 def test_truncation_needs_one_length() -> None:

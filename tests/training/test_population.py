@@ -279,7 +279,7 @@ def test_what_does_not_fit_is_refused() -> None:
         train(architecture("tanh", input_size=2, output_size=3, units=4), problem)
     with pytest.raises(TrainingError, match="inputs of values, the architecture of tokens"):
         train(architecture("tanh", input_size=2, output_size=1, units=4, encoding="tokens"), problem)
-    with pytest.raises(TrainingError, match="a sequence of at least one"):
+    with pytest.raises(TrainingError, match="a sequence of one or more"):
         train(net, problem, [])
     with pytest.raises(TrainingError, match="a nonlinearity to every member"):
         train(net, problem, [quick(nonlinearity="tanh"), quick()])

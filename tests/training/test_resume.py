@@ -105,7 +105,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     train(net, problem, quick(), checkpoint=tmp_path, stop=StopAt(3))
     for changes in ({"seed": 1}, {"path": "reference"}, {"precision": "bf16"}, {}):
         members = quick() if changes else quick(learning_rate=0.5)
-        with pytest.raises(CheckpointError, match="of another run"):
+        with pytest.raises(CheckpointError, match="belongs to another run"):
             train(net, problem, members, checkpoint=tmp_path, resume=True, **changes)
     with pytest.raises(CheckpointError, match="holds a checkpoint already"):
         train(net, problem, quick(), checkpoint=tmp_path)

@@ -43,7 +43,7 @@ def test_resumed_run_has_its_start(tmp_path: Path) -> None:
     start, other = Model(net, seed=1), Model(net, seed=2)
     train(net, problem, quick(), start=start, checkpoint=tmp_path, stop=lambda: True)
     for another in (other, None):
-        with pytest.raises(CheckpointError, match="of another run: start is"):
+        with pytest.raises(CheckpointError, match="belongs to another run: start is"):
             train(net, problem, quick(), start=another, checkpoint=tmp_path, resume=True)
     resumed = train(net, problem, quick(), start=start, checkpoint=tmp_path, resume=True)
     assert_same_run(resumed, train(net, problem, quick(), start=start))
