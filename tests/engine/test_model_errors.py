@@ -51,7 +51,7 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
     "missing input": (with_input({}), "has the inputs x"),
     "unknown path": (
         lambda: make(path="tpu"),
-        "path is one of auto, cpu, gpu, gpu-population, gpu-spread, gpu-cudnn, reference",
+        "path is one of auto, cpu, gpu, gpu-population, gpu-spread, gpu-relay, gpu-cudnn, reference",
     ),
     "neither seed nor generator": (
         lambda: Model(architecture("gru", **SIZES)),
