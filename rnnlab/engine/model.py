@@ -241,7 +241,7 @@ class Model(nn.Module):
 
         Returns:
             By node name and part of its state, as in `State.values`: [B, T, N], or [P, B, T, N]; zeros at steps at
-            which a node of a network with a period is not computed.
+            which a node of a network with a period is not computed. Layers that run backward in time are left out.
 
         >>> from rnnlab.architecture.catalogue import architecture
         >>> model = Model(architecture("lstm", input_size=3, output_size=2, units=4), seed=0)

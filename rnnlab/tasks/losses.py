@@ -35,7 +35,9 @@ def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     >>> binary_cross_entropy(torch.zeros(2), torch.tensor([0.0, 1.0]))
     tensor([0.6931, 0.6931])
     """
-    return functional.softplus(logits) - targets.to(logits.dtype) * logits
+    # on a CPU softplus rounds the last few numbers of a tensor differently: a member's loss would depend on its place
+    softplus = functional.softplus(logits) if logits.is_cuda else -functional.logsigmoid(-logits)
+    return softplus - targets.to(logits.dtype) * logits
 
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -164,7 +164,7 @@ def test_lengths_are_not_looked_at_while_a_graph_is_recorded(name: str, monkeypa
     assert "index" in recorder.names  # which finds the states at the ends
     assert "_local_scalar_dense" not in recorder.names
     assert state.step == (None if name == "mongia-d:lstm" else 0)
-    with pytest.raises(ModelError, match="reads the future .* in a CUDA graph, .* run sequences of one length"):
+    with pytest.raises(ModelError, match=r"reads the future .* in a CUDA graph, .* run sequences of one length"):
         reads_ahead("sh:lstm", "reference", 2)(x, lengths=lengths)
 
 
