@@ -52,10 +52,11 @@ def records() -> dict[str, StudyRecord]:
 
 
 def with_present_words(name: str, record: StudyRecord) -> StudyRecord:
-    """A record with what the paper says as it stands in the specification now: it keeps the words of its day."""
+    """A record with the title and the `[paper]` table of the specification now: a record keeps those of its day."""
     assert record.spec is not None
-    present = find_spec(name, scale=record.spec.scale).document["paper"]
-    return replace(record, spec=replace(record.spec, document={**record.spec.document, "paper": present}))
+    document = find_spec(name, scale=record.spec.scale).document
+    present = {key: document[key] for key in ("title", "paper")}
+    return replace(record, spec=replace(record.spec, document={**record.spec.document, **present}))
 
 
 def paper_of(record: StudyRecord) -> Paper:

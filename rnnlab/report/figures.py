@@ -56,7 +56,7 @@ def draw_curves(bands: Sequence[CurveBand], styles: Styles, score: Score) -> Mar
         x=count_axis(0, max(band.steps[-1] for band in bands)),
         y=_axis_near_chance(values, score),
         x_title="training steps",
-        y_title=f"{quantity(score)} on validation",
+        y_title=f"{quantity(score)} on validation data",
         height=300 + legend.height,
         top=frame_top(legend),
     )
@@ -113,7 +113,7 @@ def _score_axis(shown_axis: Axis, bottom: float, score: Score) -> Iterator[Marku
     for level in _chance(score):
         yield from _chance_line(shown_axis, bottom, level)
     yield line((_LEFT, bottom), (_LEFT + _SPAN, bottom), class_="axis")
-    title = f"{quantity(score)} on test, {score.better} is better"
+    title = f"{quantity(score)} on test data, {score.better} is better"
     yield text(title, (_LEFT + _SPAN, bottom + 42), class_="title", anchor="end")
 
 

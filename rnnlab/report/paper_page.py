@@ -13,7 +13,7 @@ from rnnlab.report.paper_section import paper_section
 if TYPE_CHECKING:
     from rnnlab.studies.records import StudyRecord
 
-HEADING = "Beside the paper"
+HEADING = "Comparison with the paper"
 
 
 def paper_html(record: "StudyRecord", figure_html: Callable[[Figure, str], str]) -> Iterator[str]:
@@ -36,7 +36,7 @@ def paper_html(record: "StudyRecord", figure_html: Callable[[Figure, str], str])
         else:
             yield figure_html(_narrow(piece), "wide")
     if section.claims:
-        yield "<h3>What the paper says, and what came of it here</h3>"
+        yield "<h3>The paper's claims, and our results</h3>"
         yield f"<ul>{''.join(f'<li>{_claim(each)}</li>' for each in section.claims)}</ul>"
         if _are_tested(section.claims):
             yield f'<p class="quiet">{escape(_ALONE)}</p>'
@@ -52,8 +52,8 @@ def _narrow(figure: Figure) -> Figure:
 
 
 _ALONE = (
-    "Each of these comparisons is tested by itself. The verdicts in this report, which look for a winner among several "
-    "networks, correct p for the number of pairs, so they are stricter."
+    "Each of these comparisons is tested by itself. The verdicts in this report are stricter: they look for a winner "
+    "among several networks, and correct p for the number of pairs."
 )
 
 
@@ -79,7 +79,7 @@ def paper_markdown(record: "StudyRecord") -> Iterator[str]:
         yield from (table.to_markdown() for table in tables)
         yield piece.caption
     if section.claims:
-        yield "### What the paper says, and what came of it here"
+        yield "### The paper's claims, and our results"
         yield "\n".join(
             f"- {each.claim.text} ({each.claim.requirement}): **{each.outcome}**" for each in section.claims
         )

@@ -89,7 +89,17 @@ def number_text(number: float | tuple[float, ...]) -> str:
 def task_table(tasks: Iterable[AbstractTask]) -> str:
     """Tasks line by line, each with its sizes and the score that counts most; which of them read files."""
     lines = [
-        _table_line("task", "inputs", "outputs", "steps", "batch", "score", "chance", "best", "what it is (where)")
+        _table_line(
+            "task",
+            "inputs",
+            "outputs",
+            "steps",
+            "batch",
+            "score",
+            "chance",
+            "best",
+            "what the network has to do (source)",
+        )
     ]
     on_data: list[str] = []
     for task in tasks:
@@ -100,7 +110,7 @@ def task_table(tasks: Iterable[AbstractTask]) -> str:
         lines.append(_table_line(task.name, *map(str, sizes), *judged, f"{entry.summary} ({entry.citation})"))
         on_data += [] if entry.data_set is None else [task.name]
     if on_data:
-        lines.append(f"\nread files, which `rnnlab data list` names: {', '.join(on_data)}")
+        lines.append(f"\nTasks that read data files (see `rnnlab data list`): {', '.join(on_data)}")
     return "\n".join(lines)
 
 
