@@ -1,7 +1,7 @@
 """The figures of a report, drawn from numbers that were computed elsewhere: here they are only placed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from rnnlab.report.chart import FONT, WIDTH, Frame, Legend, Style, fitted, frame_top, spaced_ticks, text_width
@@ -46,6 +46,13 @@ def figure_html(figure: Figure, class_: str = "") -> str:
     words = f' class="{class_}"' if class_ else ""
     heading, caption = f"<h3>{escape(figure.heading)}</h3>", f"<figcaption>{escape(figure.caption)}</figcaption>"
     return f"<figure{words}>{heading}{drawings}{caption}{numbers}</figure>"
+
+
+def narrow(figure: Figure) -> Figure:
+    """A figure whose drawing, if it has only one, is no wider than two would be side by side."""
+    if len(figure.drawings) != 1:
+        return figure
+    return replace(figure, drawings=(f'<div style="max-width: 520px">{figure.drawings[0]}</div>',))
 
 
 def draw_curves(bands: Sequence[CurveBand], styles: Styles, score: Score) -> Markup:

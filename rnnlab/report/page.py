@@ -16,6 +16,7 @@ from rnnlab.report.figures import (
     draw_scores,
     figure_html,
     history_axis,
+    narrow,
 )
 from rnnlab.report.numbers import Part
 from rnnlab.report.paper_page import paper_html
@@ -96,7 +97,7 @@ def _part(part: Part, heading: str, is_brief: bool) -> Iterator[str]:
         yield pair_table(part.comparison).to_html("cards words")
     yield f"<{heading}>Tuning</{heading}>"
     if not is_brief:
-        yield "".join(figure_html(each, "wide") for each in _tuning_figures(part, styles))
+        yield "".join(figure_html(narrow(each), "wide") for each in _tuning_figures(part, styles))
     yield "<h3>The best setting of each architecture</h3>"
     settings_found = setting_table(part)
     yield settings_found.to_html() if settings_found.rows else f'<p class="quiet">{NO_SETTING}</p>'
