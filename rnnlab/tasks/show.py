@@ -122,9 +122,9 @@ def _table_line(name: str, inputs: str, outputs: str, steps: str, batch: str, *r
 
 def _training(task: AbstractTask) -> str:
     if task.feed == "stream":
-        return "one stream: batches continue each other, and state is carried over"
+        return "one stream: each batch continues the one before, and the state is kept"
     number = task.num_sequences("train")
-    return "fresh sequences without end" if number is None else f"drawn at random; a pass has {number:,} sequences"
+    return "new sequences in every batch" if number is None else f"drawn at random; one pass is {number:,} sequences"
 
 
 def _option(name: str, value: Any) -> str:
