@@ -129,9 +129,8 @@ def _sizes(records: Sequence["ArmRecord"]) -> str:
     counts = ", ".join(f"{each.arm.name} {each.arm.architecture.num_parameters():,}" for each in records)
     if len(limits) == 1 and None not in limits:
         limit = next(iter(limits))
-        return (
-            f"Each network is as wide as a limit of {limit:,} parameters allows, with layers of equal width: {counts}."
-        )
+        is_under = all(each.arm.architecture.num_parameters() <= limit for each in records)
+        return f"Each network has {'at most' if is_under else 'about'} {limit:,} parameters, in layers of equal width: {counts}."
     return f"Numbers of parameters: {counts}."
 
 

@@ -453,6 +453,15 @@ def test_architectures_are_told_by_their_file_and_cells(tmp_path: Path) -> None:
     ]
 
 
+def test_sizes_are_told_as_they_are() -> None:
+    """The nearest to a number of parameters may be above it."""
+    sizes = [
+        dict(protocol(make_report(demo_record(architectures=["sh", "td"], fit=fit)).parts[0]))["Sizes"]
+        for fit in ("under", "nearest")
+    ]
+    assert [each.partition(" 1,000 ")[0] for each in sizes] == ["Each network has at most", "Each network has about"]
+
+
 def test_numbers_of_trials_are_told_once_or_by_name() -> None:
     found = demo_record()
     assert dict(protocol(make_report(found).parts[0]))["Tuning"].startswith("30 trials for each architecture, with ")
