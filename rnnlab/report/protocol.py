@@ -128,9 +128,10 @@ def _sizes(records: Sequence["ArmRecord"]) -> str:
     limits = {each.labels.get("parameters") for each in records}
     counts = ", ".join(f"{each.arm.name} {each.arm.architecture.num_parameters():,}" for each in records)
     if len(limits) == 1 and None not in limits:
-        limit = next(iter(limits))
+        limit: int = records[0].labels["parameters"]
         is_under = all(each.arm.architecture.num_parameters() <= limit for each in records)
-        return f"Each network has {'at most' if is_under else 'about'} {limit:,} parameters, in layers of equal width: {counts}."
+        size = f"{'at most' if is_under else 'about'} {limit:,} parameters"
+        return f"Each network has {size}, in layers of equal width: {counts}."
     return f"Numbers of parameters: {counts}."
 
 
