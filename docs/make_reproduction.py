@@ -26,22 +26,23 @@ PAGE = ROOT / "docs" / "reproduction.md"
 RESULTS = ROOT / "results"
 MOST_DRAWN = 6  # comparisons of a study whose drawings are all in its report; with more it would be megabytes
 
-INTRODUCTION = """# What came of the papers' results
+INTRODUCTION = """# The papers' experiments, repeated
 
 These are the papers' experiments ([papers-experiments.md](papers-experiments.md)) at scale `gpu`, run in pieces on one
 H200. The tables are computed from the records in [results/records](../results/records) by `docs/make_reproduction.py`;
 the remarks under each experiment are ours. The number after ± is half of the 95 % bootstrap interval of a mean over
-seeds; with as few as five seeds that interval is too narrow (for normal scores it holds the true mean about 84 times in
-100).
+seeds. With as few as five seeds, that interval is too narrow: for normally distributed scores, it contains the true
+mean about 84 times in 100.
 
-What each claim says, and how it is checked, stands in the experiment's specification. Comparisons are tested where
-several seeds were trained (Welch's test) or settings were drawn at random (tests of ranks and shares, paired where both
-sides have the same settings). Each is tested by itself. The verdicts in the reports, which look for a winner among
-many, correct for the number of comparisons, so they are stricter.
+The specification of each experiment lists the paper's claims, in our words, and how each is checked. A comparison is
+tested statistically if several seeds were trained (Welch's test) or settings were drawn at random (tests of ranks and
+shares, paired if both sides have the same settings). Where no test is named, "holds" only compares the measured values:
+they come from single runs, or there is no test for them. Each comparison is tested by itself. The verdicts in the
+reports are stricter: they look for a winner among several networks, and correct for the number of pairs.
 
-**Recollected** numbers of the papers, marked \\*, were written down from memory and could not be checked against the
-paper: do not cite them as the paper's. Those marked † come from notes that quote the paper's table. All others stand in
-the paper's own text.
+**Recollected** numbers of the papers, marked \\*, were written down from memory and not checked against the paper: do
+not cite them as the paper's. Numbers marked † come from notes that quote the paper's table. All others are in the
+paper's own text.
 """
 
 
@@ -53,10 +54,11 @@ def records() -> dict[str, StudyRecord]:
 
 
 def with_present_words(name: str, record: StudyRecord) -> StudyRecord:
-    """A record with what the paper says as it stands in the specification now: it keeps the words of its day."""
+    """A record with the title and the `[paper]` table of the specification now: a record keeps those of its day."""
     assert record.spec is not None
-    present = find_spec(name, scale=record.spec.scale).document["paper"]
-    return replace(record, spec=replace(record.spec, document={**record.spec.document, "paper": present}))
+    document = find_spec(name, scale=record.spec.scale).document
+    present = {key: document[key] for key in ("title", "paper")}
+    return replace(record, spec=replace(record.spec, document={**record.spec.document, **present}))
 
 
 def paper_of(record: StudyRecord) -> Paper:
@@ -89,7 +91,7 @@ def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
     total = device_seconds(every) / 60
     shared = sum(map(_gpu_minutes, found.values())) - total
     yield f"{total:.0f} minutes in all" + (
-        f"; {shared:.0f} of the minutes above are counted twice, for experiments that ran side by side."
+        f"; {shared:.0f} of the minutes above are counted twice, because experiments ran side by side."
         if shared >= 0.5
         else "."
     )
@@ -116,9 +118,10 @@ def _is_of_a_paper(name: str) -> bool:
 
 
 def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
-    yield "The column *measured* has scores in their own unit, accuracies as shares and diverged runs in percent; where"
-    yield "several networks are meant, the smallest and the largest value. Where one size is said to explain scores"
-    yield "rather than another, it has the shares of their logarithms' variance that power laws of both account for."
+    yield "The column *measured* gives scores in their own unit, accuracies as shares, and diverged runs in percent."
+    yield "If a claim is about several networks, it gives the smallest and the largest value. If a claim says that"
+    yield "one size explains scores better than another, it gives the shares of the variance of the scores' logarithms"
+    yield "that power laws in the two sizes explain."
     yield ""
     yield "| element | claim | measured | verdict | minutes | experiment |"
     yield "|---|---|---|---|---|---|"
@@ -131,7 +134,7 @@ def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
 
 
 def _outcome(each: CheckedClaim) -> str:
-    return f"**{each.outcome}**" if each.claim.can_be_checked else "see the figure and the remarks"
+    return f"**{each.outcome}**" if each.claim.can_be_checked else "not checked; see the figure and the remarks"
 
 
 def _experiment(name: str, record: StudyRecord) -> Iterator[str]:
@@ -159,9 +162,9 @@ def _circumstances(record: StudyRecord) -> str:
     # arms whose trials all failed have no setting to repeat
     seeds = min((sum(trial.has_ended for trial in each.repeats) for each in record.arms if each.repeats), default=0)
     settings = max((len(each.finalists) for each in record.arms), default=0)
-    which = "best settings" if settings == 1 else f"the best of {settings} settings"
+    which = "best settings" if settings == 1 else f"the best of {settings} settings of each network,"
     is_drawn = all(each.arm.sampler == "random" for each in record.arms)
-    once = "random settings, each once" if is_drawn else "single runs, the best of tuning by validation"
+    once = "random settings, each run once" if is_drawn else "single runs: the best tuning trials by validation score"
     words = f"{which} over {seeds} seeds" if seeds else once
     return f"{'; '.join(machines)}; {', '.join(days)}; {words}."
 

@@ -158,7 +158,7 @@ def test_page_of_the_papers_results_says_how_settings_were_chosen() -> None:
     """And counts the trials of all of them."""
     plain, three = (demo_record(trials=4, seeds=5, finalists=number) for number in (1, 3))
     assert make_reproduction._circumstances(plain).endswith("best settings over 5 seeds.")
-    assert make_reproduction._circumstances(three).endswith("the best of 3 settings over 5 seeds.")
+    assert make_reproduction._circumstances(three).endswith("the best of 3 settings of each network, over 5 seeds.")
     found = {"zhang-table2": replace(three, spec=find_spec("zhang-table2", scale="gpu"))}
     (row,) = [line for line in make_reproduction._overview(found) if line.startswith("| [")]
     assert f"| {len(three.arms) * 4 + sum(len(each.finalists) for each in three.arms) * 5} |" in row

@@ -57,7 +57,7 @@ def _measured() -> list[tuple[Family, str, Measures]]:
 
 def _architecture_lines() -> list[str]:
     measured = _measured()
-    lines = [f"{'name':<16}{'period':>6}{'d_r':>6}{'d_f':>6}{'s':>6}   what it is (where)"]
+    lines = [f"{'name':<16}{'period':>6}{'d_r':>6}{'d_f':>6}{'s':>6}   what it is (source)"]
     for family in CATALOGUE:
         text = f"{family.summary} ({family.citation})"
         if family.pattern not in family.examples:
@@ -79,7 +79,7 @@ def _list_entry(family: Family, name: str, measures: Measures) -> dict[str, Any]
 
 
 def _cell_lines() -> list[str]:
-    lines = [f"{'cell':<16}{'gates':<14}{'state':<10}   what it is (where)"]
+    lines = [f"{'cell':<16}{'gates':<14}{'state':<10}   what it is (source)"]
     for cell in CELLS.values():
         gates = " ".join((*cell.gates, *(f"{gate}…" for gate in cell.edge_gates)))
         lines.append(f"{cell.name:<16}{gates:<14}{' '.join(cell.state):<10}   {cell.summary}".rstrip())
@@ -97,7 +97,7 @@ def _cell_entry(cell: Cell) -> dict[str, Any]:
 
 def _task_lines() -> list[str]:
     lines = [f"{entry.name:<40}   {entry.summary} ({entry.citation})" for entry in TASKS.values()]
-    return [f"{'task':<40}   what the network has to do (where)", *lines]
+    return [f"{'task':<40}   what the network has to do (source)", *lines]
 
 
 def _task_entries() -> list[dict[str, str]]:

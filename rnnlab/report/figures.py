@@ -1,7 +1,7 @@
 """The figures of a report, drawn from numbers that were computed elsewhere: here they are only placed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from rnnlab.report.chart import FONT, WIDTH, Frame, Legend, Style, fitted, frame_top, spaced_ticks, text_width
@@ -48,6 +48,13 @@ def figure_html(figure: Figure, class_: str = "") -> str:
     return f"<figure{words}>{heading}{drawings}{caption}{numbers}</figure>"
 
 
+def narrow(figure: Figure) -> Figure:
+    """A figure whose drawing, if it has only one, is no wider than two would be side by side."""
+    if len(figure.drawings) != 1:
+        return figure
+    return replace(figure, drawings=(f'<div style="max-width: 520px">{figure.drawings[0]}</div>',))
+
+
 def draw_curves(bands: Sequence[CurveBand], styles: Styles, score: Score) -> Markup:
     """Learning curves: for each architecture the median over seeds and the band of the middle half."""
     legend = Legend([(band.name, styles[band.name]) for band in bands])
@@ -56,7 +63,7 @@ def draw_curves(bands: Sequence[CurveBand], styles: Styles, score: Score) -> Mar
         x=count_axis(0, max(band.steps[-1] for band in bands)),
         y=_axis_near_chance(values, score),
         x_title="training steps",
-        y_title=f"{quantity(score)} on validation",
+        y_title=f"{quantity(score)} on validation data",
         height=300 + legend.height,
         top=frame_top(legend),
     )
@@ -113,7 +120,7 @@ def _score_axis(shown_axis: Axis, bottom: float, score: Score) -> Iterator[Marku
     for level in _chance(score):
         yield from _chance_line(shown_axis, bottom, level)
     yield line((_LEFT, bottom), (_LEFT + _SPAN, bottom), class_="axis")
-    title = f"{quantity(score)} on test, {score.better} is better"
+    title = f"{quantity(score)} on test data, {score.better} is better"
     yield text(title, (_LEFT + _SPAN, bottom + 42), class_="title", anchor="end")
 
 

@@ -41,8 +41,12 @@ def markdown_page(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
         pieces += [
             piece for part in parts for piece in (f"## {part_title(part)}", *_verdict(part), *_part(part, "###"))
         ]
-    pieces += ["## Repeat it", f"```sh\n{repeat_command(record)}\n```", f"```json\n{settings(record)}\n```"]
-    pieces += ["## Words", *(f"- **{word}**: {text}" for word, text in GLOSSARY)]
+    pieces += [
+        "## How to repeat this study",
+        f"```sh\n{repeat_command(record)}\n```",
+        f"```json\n{settings(record)}\n```",
+    ]
+    pieces += ["## Glossary", *(f"- **{word}**: {text}" for word, text in GLOSSARY)]
     return "\n\n".join(pieces) + "\n"
 
 
@@ -65,12 +69,12 @@ def _part(part: Part, heading: str) -> Iterator[str]:
         f"- **{record.arm.name}**, {architecture_words(record)}: {measures_words(record)}" for record in part.records
     )
     if any(each.welch for each in comparison.tests):
-        yield f"{heading} Are the differences real?"
+        yield f"{heading} Are the differences significant?"
         yield pair_table(comparison).to_markdown()
     yield f"{heading} Scores of all runs"
     yield score_numbers(comparison).to_markdown()
     if part.bands:
-        yield f"{heading} How they learn"
+        yield f"{heading} Learning curves"
         yield curve_numbers(part.bands).to_markdown()
     yield f"{heading} Tuning"
     yield history_numbers(part.histories).to_markdown()

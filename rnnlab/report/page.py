@@ -16,6 +16,7 @@ from rnnlab.report.figures import (
     draw_scores,
     figure_html,
     history_axis,
+    narrow,
 )
 from rnnlab.report.numbers import Part
 from rnnlab.report.paper_page import paper_html
@@ -91,12 +92,12 @@ def _part(part: Part, heading: str, is_brief: bool) -> Iterator[str]:
         yield f"<{heading}>The architectures</{heading}>"
         yield f'<div class="gallery">{"".join(_picture(each, styles[each.arm.name]) for each in part.records)}</div>'
     if any(each.welch for each in part.comparison.tests):
-        yield f"<{heading}>Are the differences real?</{heading}>"
+        yield f"<{heading}>Are the differences significant?</{heading}>"
         yield f'<p class="quiet">{escape(_PAIRS)}</p>'
         yield pair_table(part.comparison).to_html("cards words")
     yield f"<{heading}>Tuning</{heading}>"
     if not is_brief:
-        yield "".join(figure_html(each, "wide") for each in _tuning_figures(part, styles))
+        yield "".join(figure_html(narrow(each), "wide") for each in _tuning_figures(part, styles))
     yield "<h3>The best setting of each architecture</h3>"
     settings_found = setting_table(part)
     yield settings_found.to_html() if settings_found.rows else f'<p class="quiet">{NO_SETTING}</p>'
@@ -109,8 +110,9 @@ def _part(part: Part, heading: str, is_brief: bool) -> Iterator[str]:
 
 
 _PAIRS = (
-    "For each pair of architectures: the difference of their means; its 95% interval and Welch's test, both for this "
-    "pair alone; and p corrected for the number of pairs. A difference counts if the corrected p is below 0.05."
+    "For each pair of architectures: the difference between their means, with its 95% interval and Welch's test for "
+    "this pair alone, and p corrected for the number of pairs. A difference counts as significant if the corrected p "
+    "is below 0.05."
 )
 
 
@@ -144,7 +146,7 @@ def _run_figures(part: Part, styles: dict[str, Style]) -> Iterator[Figure]:
         yield Figure("Scores of all runs", score_caption(part), (drawing,), score_numbers(comparison))
     if part.bands:
         drawing = draw_curves(part.bands, styles, comparison.score)
-        yield Figure("How they learn", curve_caption(part), (drawing,), curve_numbers(part.bands))
+        yield Figure("Learning curves", curve_caption(part), (drawing,), curve_numbers(part.bands))
 
 
 def _tuning_figures(part: Part, styles: dict[str, Style]) -> Iterator[Figure]:
@@ -158,7 +160,7 @@ def _tuning_figures(part: Part, styles: dict[str, Style]) -> Iterator[Figure]:
         yield Figure("The course of tuning", history_caption(part), drawings, history_numbers(tuple(histories)))
     found = {name: shares for name, shares in part.importances.items() if shares}
     drawings = tuple(draw_importances(name, shares, styles[name]) for name, shares in found.items())
-    caption = importance_caption(part) if found else f"Not shown: it takes {FEWEST} complete trials."
+    caption = importance_caption(part) if found else f"Not shown: this takes at least {FEWEST} complete trials."
     yield Figure("Which hyperparameters mattered", caption, drawings, importance_numbers(part))
 
 
@@ -173,20 +175,20 @@ def _picture(record: "ArmRecord", style: Style) -> str:
 
 
 def _ending(record: "StudyRecord") -> Iterator[str]:
-    yield "<h2>Repeat it</h2>"
+    yield "<h2>How to repeat this study</h2>"
     yield f'<pre class="wrapped">{escape(repeat_command(record))}</pre>'
     yield (
-        "<details><summary>Every setting</summary>"
+        "<details><summary>The whole specification</summary>"
         f"<pre>{escape(settings(record))}</pre></details>"
-        "<details><summary>Every hyperparameter of every best setting</summary>"
+        "<details><summary>All hyperparameters of the best settings</summary>"
         f"{''.join(_hyperparameters(each) for each in record.arms)}</details>"
     )
-    yield "<h2>Words</h2>"
+    yield "<h2>Glossary</h2>"
     yield _definitions(GLOSSARY)
 
 
 def _hyperparameters(record: "ArmRecord") -> str:
-    found = "no trial is complete" if record.chosen is None else str(record.chosen.hyperparameters)
+    found = "There is none: no trial is complete." if record.chosen is None else str(record.chosen.hyperparameters)
     return f'<h3>{escape(record.arm.name)}</h3><pre class="wrapped">{escape(found)}</pre>'
 
 

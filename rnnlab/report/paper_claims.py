@@ -81,7 +81,7 @@ class CheckedClaim:
         'holds, but not significantly'
         """
         if not self.claim.can_be_checked:
-            return "for readers to judge"
+            return "not checked: for readers to judge"
         if not self.checks:
             return "cannot be tested: the runs diverged" if self.is_lost else "not tested at this scale"
         held = [check for check in self.checks if check.holds]
@@ -97,7 +97,7 @@ class CheckedClaim:
             return words
         if count == 1:
             return f"{words}, {f'significantly {test}' if num_significant else 'but not significantly'}"
-        return f"{words}; {num_significant} of them significant {test}"
+        return f"{words}; {num_significant or 'none'} of them significant {test}"
 
 
 def _span(values: Sequence[float]) -> str:

@@ -81,7 +81,7 @@ def relu_panels(record: "StudyRecord") -> list[Panel]:
     dashed = [arm_series(name, own, num_parameters, quantity=what, kind="dashed") for name, own in only.items()]
     if not known(dashed):
         return []
-    title = "1 layer, dashed with ReLU only"
+    title = "1 layer (dashed: ReLU only)"
     series = known([*solid, *dashed])
     return [Panel(title=title, x_title=_PARAMETERS, y_title=_PER_PARAMETER, series=series)]
 
@@ -117,7 +117,7 @@ def set_size_panels(record: "StudyRecord") -> list[Panel]:
     ]
     sizes = [value for each in dots for value in (*each.x, *each.y) if value > 0]
     line = Series("all stored", (min(sizes), max(sizes)), (min(sizes), max(sizes)), "theory")
-    title = "every cell, size and depth"
+    title = "all cells, sizes and depths"
     series = (*dots, line)
     y_title = "labels in the best set"
     return [Panel(title=title, x_title="stored bits", y_title=y_title, series=series, has_equal_scales=True)]

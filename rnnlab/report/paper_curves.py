@@ -59,7 +59,7 @@ def length_panels(record: "StudyRecord") -> list[Panel]:
         score = arms[0].arm.score
         bands = [curve_band(_name(each), _runs(each), score.name) for each in arms]
         level = () if isinstance(score.chance, tuple) else ((score.chance, "no memory"),)
-        found.append(_curve_panel(title, f"{quantity(score)} on validation", bands, level, score.better))
+        found.append(_curve_panel(title, f"{quantity(score)} on validation data", bands, level, score.better))
     return found
 
 

@@ -69,33 +69,34 @@ def _figure(heading: str, caption: str, panels: Sequence[Panel]) -> Iterator[Fig
 def _capacity(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
     yield from _figure(
         "Stored bits and bits per parameter (figure 1)",
-        "Every point is one size of network, tuned: the most bits that any of its trials has stored, and the same "
-        "divided by its parameters. Where the former lie on a straight line, a parameter is worth as much at any size.",
+        "Each point is one network, tuned: the most bits that any of its trials stored, and the same number divided by "
+        "its parameters. If the stored bits lie on a straight line, a parameter stores the same amount at every size.",
         capacity_panels(record),
     )
     matrix = multiplier_matrix(record)
     if len(matrix) > 1:
         title = "parameters for equal capacity"
         caption = (
-            "How many times the parameters of the row's cell the column's cell needs to store as much, by the mean "
-            "over sizes and depths of the most bits per parameter."
+            "How many times as many parameters the column's cell needs to store as much as the row's cell. Computed "
+            "from each cell's bits per parameter (best trial), averaged over sizes and depths."
         )
         drawing = draw_matrix(matrix, title)
         yield Figure("Multipliers of parameters (figure 1i)", caption, (drawing,), as_table(matrix))
     yield from _figure(
         "ReLU alone against both nonlinearities (figure 2a)",
-        "Solid: the better of tanh and ReLU, as tuning chose. Dashed: ReLU only, as an IRNN always has it.",
+        "Solid: the best of all trials, with tanh or ReLU, as tuning chose. Dashed: the best of the trials with ReLU, "
+        "which an IRNN always has.",
         relu_panels(record),
     )
     yield from _figure(
         "Unrolled steps (figure 2b)",
-        "Bits per parameter of networks that see their input for more or fewer steps.",
+        "Bits per parameter of networks that see their input for different numbers of steps.",
         unrolled_panels(record),
     )
     yield from _figure(
         "Set size and information (figure App.1)",
-        "Every dot is one network: the number of labels that tuning chose, and how many bits of them were stored. On "
-        "the dotted line all of them are.",
+        "Each dot is one network: the number of labels in its best training set, which tuning chose, against the bits "
+        "it stored. On the dotted line, every label is stored.",
         set_size_panels(record),
     )
 
@@ -103,8 +104,8 @@ def _capacity(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
 def _memory(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
     yield from _figure(
         "Error against units (figure 2c)",
-        "The squared error per input number. The dotted curve is what n units can do at best if each holds one number; "
-        "the upright line stands where there is a unit for every input.",
+        "Squared error per input number. The dotted curve is the best that n units can do if each stores one number. "
+        "At the vertical line there is one unit per input.",
         memory_panels(record),
     )
 
@@ -112,8 +113,8 @@ def _memory(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
 def _sizes(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
     yield from _figure(
         f"{quantity(record.arms[0].arm.score).capitalize()} by size (figure 3)",
-        "Every point is the best setting of one network. The last panel has the same networks of one layer by the "
-        "number of their units: in cells with more matrices each has more parameters.",
+        "Each point is the best setting of one network. The last panel shows the networks of one layer again, by their "
+        "number of units: a unit of a cell with more matrices has more parameters.",
         size_panels(record),
     )
 
@@ -121,9 +122,9 @@ def _sizes(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
 def _tuning(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
     yield from _figure(
         "The course of tuning (figure 4)",
-        "Dots are single settings, trained to their end and scored on evaluation data; of very many some are left out, "
-        "and the worst tenth may lie at the edge. Lines are the running median, which is low where most settings work, "
-        "and the running best.",
+        "Each dot is one setting, trained to its end and scored on evaluation data. If there are very many dots, only "
+        "some are shown; the worst tenth may be drawn at the edge. Lines show the running median, which is good if "
+        "most settings work, or the running best.",
         tuning_panels(record),
     )
 
@@ -147,31 +148,32 @@ def _random(record: "StudyRecord", paper: Paper) -> Iterator[Piece]:
         )
         yield Figure(
             "Losses of random settings (figure 5)",
-            "Boxes hold the middle half of the settings that did not diverge, on evaluation data; the upright line is "
-            "the median, whiskers reach one and a half times the box; at the right the share that diverged.",
+            "Scores on evaluation data of the settings that did not diverge. A box contains the middle half of them, "
+            "and the vertical line is the median. Whiskers extend at most one and a half box lengths; scores beyond "
+            "are dots. The column on the right is the share of settings that diverged.",
             drawings,
             Table(headings, rows),
         )
     yield PaperTable(
         "Settings that diverged (table 1)",
-        "The percentage of random settings whose training loss diverged: ours / the paper's, where it gives one.",
+        "Percentage of random settings that diverged in training: our result / the paper's, where it gives one.",
         (infeasible_table(record, beside(record, paper)),),
     )
     tests = pair_tests(record)
     if tests.rows:
         yield PaperTable(
             "Welch's tests of all pairs (table App.2)",
-            "On the evaluation losses of all settings that did not diverge. A negative t means that the second one's "
-            "mean loss is larger. The p values are not corrected for the number of pairs, as in the paper.",
+            "Tests of the evaluation losses of all settings that did not diverge. A negative t means that the second "
+            "cell of the pair has the larger mean loss. As in the paper, p is not corrected for the number of pairs.",
             (pair_test_table(tests),),
         )
 
 
 def _robustness(record: "StudyRecord", paper: Paper) -> Iterator[Piece]:
     yield PaperTable(
-        "The best setting again and again (table App.1)",
-        "Evaluation losses of the best setting of each cell, trained again from other initial weights on other "
-        "batches; Original is its loss in tuning.",
+        "The best setting, trained many times (table App.1)",
+        "Evaluation losses of each cell's best setting, trained again from other initial weights and on other batches. "
+        "“Original” is its loss in tuning.",
         (robustness_table(record, beside(record, paper)),),
     )
 
@@ -179,17 +181,17 @@ def _robustness(record: "StudyRecord", paper: Paper) -> Iterator[Piece]:
 def _skips(record: "StudyRecord", paper: Paper) -> Iterator[Piece]:
     yield from _figure(
         "Accuracy by recurrent skip coefficient (table 2)",
-        "Test accuracy of networks whose skip connections reach over s steps; bars are 95% intervals over seeds. "
-        "Dashed: the paper's numbers.",
+        "Test accuracy of networks with skip connections across s steps. Solid: our means over seeds, with 95% "
+        "intervals as bars. Dashed: the paper's numbers.",
         skip_panels(record, paper),
     )
 
 
 def _lengths(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
     yield from _figure(
-        "Learning by length",
-        "The median over seeds, the band holds the middle half. The dotted line is what a network without memory "
-        "reaches.",
+        "Learning curves by sequence length",
+        "Each line is the median over seeds; the band contains the middle half of the seeds. The dotted line is the "
+        "score of a network without memory.",
         length_panels(record),
     )
 
@@ -197,7 +199,8 @@ def _lengths(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
 def _losses(record: "StudyRecord", _: Paper) -> Iterator[Piece]:
     yield from _figure(
         "Training losses of all versions",
-        "The median over seeds of the training loss, the band holds the middle half. Runs that diverged are left out.",
+        "Each line is the median training loss over seeds; the band contains the middle half of the seeds. Runs that "
+        "diverged are left out.",
         loss_panels(record),
     )
 
@@ -208,8 +211,8 @@ def _table(record: "StudyRecord", paper: Paper) -> Iterator[Piece]:
     if grids:
         yield Figure(
             "Scores by both depths",
-            "Each square is one network: its feedforward depth d_f is that of the row, its recurrent depth d_r that of "
-            "the column. The better a network is among them, the stronger its colour. Under our number the paper's, "
+            "Each square is one network, with the feedforward depth d_f of its row and the recurrent depth d_r of its "
+            "column. The stronger the colour, the better the network is among them. Below our score is the paper's, "
             "where its text gives one.",
             tuple(map(draw_grid, grids)),
             grid_numbers(grids),
@@ -217,9 +220,9 @@ def _table(record: "StudyRecord", paper: Paper) -> Iterator[Piece]:
     rows = {row: some for row, some in table_rows(found).items() if any(each.measured for each in some)}
     if rows:
         yield Figure(
-            "Ours and the paper's",
-            "One row for each network: the coloured mark is our mean on test data with its 95% interval over seeds, "
-            "the upright line the paper's number. Sizes and training may differ: see below.",
+            "Our scores and the paper's",
+            "One row for each network. The coloured mark is our mean on test data, with its 95% interval over seeds; "
+            "the vertical line is the paper's number. Sizes and training may differ, as listed below.",
             tuple(draw_beside(row, some) for row, some in rows.items()),
             Table(("", "ours / the paper's"), tuple(_pairs(rows))),
         )

@@ -1,11 +1,10 @@
 """The section of a paper's experiment as HTML and Markdown."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from rnnlab.report.figures import Figure
+from rnnlab.report.figures import Figure, narrow
 from rnnlab.report.paper_claims import CheckedClaim
 from rnnlab.report.paper_forms import PaperTable
 from rnnlab.report.paper_section import paper_section
@@ -13,7 +12,7 @@ from rnnlab.report.paper_section import paper_section
 if TYPE_CHECKING:
     from rnnlab.studies.records import StudyRecord
 
-HEADING = "Beside the paper"
+HEADING = "Comparison with the paper"
 
 
 def paper_html(record: "StudyRecord", figure_html: Callable[[Figure, str], str]) -> Iterator[str]:
@@ -34,31 +33,37 @@ def paper_html(record: "StudyRecord", figure_html: Callable[[Figure, str], str])
             yield "".join(table.to_html() for table in piece.tables)
             yield f'<p class="quiet">{escape(piece.caption)}</p>'
         else:
-            yield figure_html(_narrow(piece), "wide")
+            yield figure_html(narrow(piece), "wide")
     if section.claims:
-        yield "<h3>What the paper says, and what came of it here</h3>"
+        yield "<h3>The paper's claims, and our results</h3>"
+        yield f'<p class="quiet">{escape(_CODES)}</p>'
         yield f"<ul>{''.join(f'<li>{_claim(each)}</li>' for each in section.claims)}</ul>"
-        if _are_tested(section.claims):
-            yield f'<p class="quiet">{escape(_ALONE)}</p>'
+        yield from (f'<p class="quiet">{escape(each)}</p>' for each in _how_tested(section.claims))
     yield "<h3>How this differs from the paper</h3>"
     yield f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in section.deviations)}</ul>"
 
 
-def _narrow(figure: Figure) -> Figure:
-    """A single drawing no wider than two would be side by side."""
-    if len(figure.drawings) != 1:
-        return figure
-    return replace(figure, drawings=(f'<div style="max-width: 520px">{figure.drawings[0]}</div>',))
-
+_CODES = "The claims are in our words. Codes such as Z77 number the elements of the papers in rnnlab's docs/papers.md."
 
 _ALONE = (
-    "Each of these comparisons is tested by itself. The verdicts in this report, which look for a winner among several "
-    "networks, correct p for the number of pairs, so they are stricter."
+    "Each of these comparisons is tested by itself. The verdicts in this report are stricter: they look for a winner "
+    "among several networks, and correct p for the number of pairs."
 )
 
 
-def _are_tested(claims: Sequence[CheckedClaim]) -> bool:
-    return any(check.p is not None for each in claims for check in each.checks)
+_UNTESTED = (
+    "Where no test is named, “holds” only compares the measured values, with each other or with a range: they come "
+    "from single runs, or there is no test for them."
+)
+
+
+def _how_tested(claims: Sequence[CheckedClaim]) -> Iterator[str]:
+    """What a reader must know of the tests behind the claims."""
+    are_tested = {check.p is not None for each in claims for check in each.checks}
+    if True in are_tested:
+        yield _ALONE
+    if False in are_tested:
+        yield _UNTESTED
 
 
 def _claim(each: CheckedClaim) -> str:
@@ -79,12 +84,12 @@ def paper_markdown(record: "StudyRecord") -> Iterator[str]:
         yield from (table.to_markdown() for table in tables)
         yield piece.caption
     if section.claims:
-        yield "### What the paper says, and what came of it here"
+        yield "### The paper's claims, and our results"
+        yield _CODES
         yield "\n".join(
             f"- {each.claim.text} ({each.claim.requirement}): **{each.outcome}**" for each in section.claims
         )
-        if _are_tested(section.claims):
-            yield _ALONE
+        yield from _how_tested(section.claims)
     yield "### How this differs from the paper"
     yield "\n".join(f"- {each}" for each in section.deviations)
 

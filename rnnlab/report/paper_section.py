@@ -80,8 +80,8 @@ def _layout_caption(paper: Paper) -> str:
     units = " or ".join(dict.fromkeys(each.unit for each in paper.numbers if each.row))
     kinds = dict.fromkeys(each.certainty for each in (*paper.numbers, *paper.quoted) if each.certainty != "stated")
     marks = "".join(f" {MARKS[kind]}: {CERTAINTIES[kind]}." for kind in kinds)
-    quoted = " A single number is one that the paper quotes of another model." if paper.quoted else ""
+    quoted = " A single number is one that the paper quotes from other work." if paper.quoted else ""
     return (
-        f"Ours / the paper's, in {units}; ± is half of our 95% interval over seeds, – stands where this study has no "
-        f"such run with a score: none was trained, or all diverged.{quoted}{marks}"
+        f"Our result / the paper's, in {units}. The number after ± is half of our 95% interval over seeds. A dash (–) "
+        f"means that this study has no score here: the network was not trained, or all runs diverged.{quoted}{marks}"
     )

@@ -175,4 +175,4 @@ def panel_numbers(panels: Sequence[Panel], most_rows: int = 60) -> Table:
         kind = " (dashed)" if each.kind == "dashed" else ""
         name = f"{panel.title} {each.name}{kind}".strip()
         rows += [(name, panel.x_title, shown(x), panel.y_title, shown(y)) for x, y in points]
-    return Table(("line", "against", "at", "what", "value"), tuple(rows))
+    return Table(("line", "x axis", "x", "y axis", "y"), tuple(rows))

@@ -19,26 +19,41 @@ if TYPE_CHECKING:
     from rnnlab.tuning.trials import Trial
 
 _SAMPLERS = {
-    "gp": "a Gaussian process with expected improvement suggests the next points",
-    "random": "points are drawn at random",
-    "grid": "all points of a grid are tried",
-    "tpe": "tree-structured Parzen estimators suggest the next points",
+    "gp": "a Gaussian process with expected improvement suggests the next settings",
+    "random": "settings are drawn at random",
+    "grid": "all settings of a grid are tried",
+    "tpe": "tree-structured Parzen estimators suggest the next settings",
 }
 
 GLOSSARY = (
-    ("recurrent depth d_r", "how many transformations information goes through a time step, in the long run"),
-    ("feedforward depth d_f", "how many transformations lie between an input and an output, beyond those through time"),
-    ("recurrent skip coefficient s", "how many time steps information can jump with each transformation"),
-    ("infeasible", "the training loss diverged: the run has no score, is left out of every mean, and is counted"),
-    ("seed", "where the random numbers begin with which a network starts; two seeds are two independent attempts"),
+    (
+        "recurrent depth d_r",
+        "the most transformations per time step that information can pass through, in the long run",
+    ),
+    (
+        "feedforward depth d_f",
+        "the most transformations between an input and an output, not counting those due to recurrence",
+    ),
+    (
+        "recurrent skip coefficient s",
+        "the most time steps that information can cross per transformation, in the long run",
+    ),
+    ("trial", "one hyperparameter setting, trained to its end during tuning"),
+    ("infeasible", "training diverged: the run has no score; it is left out of every mean, and counted"),
+    ("seed", "the start of a run's random numbers; runs with different seeds are independent repetitions"),
     (
         "95% interval",
-        "of a mean: a bootstrap, made so that it holds the mean of all possible runs in about 95 of 100 such "
-        "comparisons; of few runs it is too narrow: of three it does in about 72, of five in 84, of ten in 89. "
-        "Of a difference: Welch's, which says the same as the p beside it",
+        "For a mean: a bootstrap interval, designed to contain the mean of all possible runs in 95 of 100 cases. With "
+        "few runs it is too narrow: for normally distributed scores, it contains that mean in about 72 of 100 cases "
+        "with three runs, 84 with five and 89 with ten. For a difference: Welch's interval, which excludes 0 exactly "
+        "if p, uncorrected, is below 0.05.",
     ),
-    ("p corrected", "how often chance alone would bring so large a difference; made larger because pairs are many"),
-    ("chance", "what a network reaches that ignores its input"),
+    (
+        "p",
+        "how often chance alone would produce a difference at least this large if both architectures were equally good",
+    ),
+    ("p corrected", "p, increased by Holm's method because several pairs are tested at once"),
+    ("chance", "the score of a baseline that ignores its input, named under Task"),
 )
 
 
@@ -50,30 +65,30 @@ def protocol(part: Part) -> tuple[tuple[str, str], ...]:
 def _steps(part: Part) -> Iterator[tuple[str, str]]:
     records, comparison = part.records, part.comparison
     arm, score = records[0].arm, comparison.score
-    yield "Task", f"{comparison.task}: {quantity(score)} decides, {score.better} is better. {_levels(part)}"
+    yield "Task", f"{comparison.task}: scored by {quantity(score)}, where {score.better} is better. {_levels(part)}"
     yield "Sizes", _sizes(records)
     yield "Tuning", _tuning(records)
     yield "Training", _training(records)
     if comparison.sample == "seeds":
         yield (
             "Seeds",
-            f"{_finalists(records)} trained again {_counts(records, 'repeats')}, each run "
-            f"{_what_seeds_change(arm.task)}, none of them those of tuning. {_choice(records)}"
-            "Scores are those on test data, with the numbers that were best on validation data.",
+            f"{_finalists(records)} trained again {_counts(records, 'repeats')}, each time "
+            f"{_what_seeds_change(arm.task)}. {_choice(records)}"
+            "Scores are those on test data, of the weights that scored best on validation data during the run.",
         )
     else:
-        yield "Sample", "Scores are those of all trials on test data: nothing was trained again over seeds."
+        yield "Sample", "Scores are those of all trials on test data: no setting was trained again over seeds."
     yield (
         "Statistics",
-        "Welch's t-test for each pair, two-sided, with Holm's correction for all pairs together; differences count as "
-        f"significant where the corrected p is below {comparison.level}. Intervals of differences are Welch's, for "
-        f"each pair alone; those of means are bias-corrected and accelerated bootstrap intervals of {NUM_RESAMPLES:,} "
-        "resamples.",
+        "Each pair is compared by Welch's two-sided t-test, with Holm's correction for the number of pairs. A "
+        f"difference counts as significant if its corrected p is below {comparison.level}. Intervals of differences "
+        "are Welch's, for each pair alone. Intervals of means are bias-corrected and accelerated bootstrap intervals "
+        f"with {NUM_RESAMPLES:,} resamples.",
     )
     yield (
         "Importance",
-        f"{METHOD}: how differently a hyperparameter is spread among the best tenth of the trials and among all; "
-        f"shown where an architecture has {FEWEST} complete trials or more.",
+        f"{METHOD} compares the values of a hyperparameter in the best tenth of the trials with those in all trials. "
+        f"It is shown for architectures with at least {FEWEST} complete trials.",
     )
     yield "Machine", _machine(records)
     yield "Seed and precision", f"seed {arm.seed}; precision {arm.precision}."
@@ -90,7 +105,7 @@ def _finalists(records: Sequence["ArmRecord"]) -> str:
 def _choice(records: Sequence["ArmRecord"]) -> str:
     """How one of several settings was chosen."""
     most = _most_finalists(records)
-    return "" if most == 1 else f"The best of the {most} by its runs' mean score on validation data counts. "
+    return "" if most == 1 else f"Of these {most}, the one with the best mean score on validation data counts. "
 
 
 def _most_finalists(records: Sequence["ArmRecord"]) -> int:
@@ -98,7 +113,7 @@ def _most_finalists(records: Sequence["ArmRecord"]) -> int:
 
 
 def _what_seeds_change(task: AbstractTask) -> str:
-    return "from other initial weights" + (" and with other batches" if task.feed == "samples" else "")
+    return "from new initial weights" + (" and on new batches" if task.feed == "samples" else "")
 
 
 def _levels(part: Part) -> str:
@@ -106,16 +121,18 @@ def _levels(part: Part) -> str:
     if isinstance(score.chance, tuple):
         return ""
     best = f" The best possible value is {shown(score.best)}." if isinstance(score.best, float | int) else ""
-    return f"A network that ignores its input reaches {shown(score.chance)} ({score.baseline}).{best}"
+    return f"A baseline that ignores its input scores {shown(score.chance)} ({score.baseline}).{best}"
 
 
 def _sizes(records: Sequence["ArmRecord"]) -> str:
     limits = {each.labels.get("parameters") for each in records}
     counts = ", ".join(f"{each.arm.name} {each.arm.architecture.num_parameters():,}" for each in records)
     if len(limits) == 1 and None not in limits:
-        limit = next(iter(limits))
-        return f"Every network is as wide as {limit:,} parameters allow, all layers equally wide: {counts}."
-    return f"Parameters: {counts}."
+        limit: int = records[0].labels["parameters"]
+        is_under = all(each.arm.architecture.num_parameters() <= limit for each in records)
+        size = f"{'at most' if is_under else 'about'} {limit:,} parameters"
+        return f"Each network has {size}, in layers of equal width: {counts}."
+    return f"Numbers of parameters: {counts}."
 
 
 def _tuning(records: Sequence["ArmRecord"]) -> str:
@@ -124,8 +141,8 @@ def _tuning(records: Sequence["ArmRecord"]) -> str:
     many = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     of_each = " for each architecture" if len({len(each.trials) for each in records}) == 1 else ""
     return (
-        f"{_counts(records, 'trials')}{of_each}, over {many} "
-        f"hyperparameter{'' if many == '1' else 's'}; {listed(list(hows))}. A trial trains one network to its end."
+        f"{_counts(records, 'trials')}{of_each}, with {many} hyperparameter{'' if many == '1' else 's'} tuned; "
+        f"{listed(list(hows))}. A trial trains one network to its end."
     )
 
 
@@ -144,11 +161,11 @@ def _training(records: Sequence["ArmRecord"]) -> str:
 
 def _training_of(record: "ArmRecord") -> str:
     values, tuned = record.arm.hyperparameters, record.arm.space.names
-    steps = "as many steps as was tuned" if "num_steps" in tuned else f"{values.num_steps:,} steps"
+    steps = "A tuned number of steps" if "num_steps" in tuned else f"{values.num_steps:,} steps"
     batch = values.batch_size or record.arm.task.batch_size
-    stop = f"; training ends after {values.patience} evaluations without improvement" if values.patience else ""
+    stop = f"; training stops after {values.patience} evaluations without improvement" if values.patience else ""
     often = "every step" if values.evaluate_every == 1 else f"every {values.evaluate_every:,} steps"
-    return f"{steps} of {batch} sequences, evaluated {often}{stop}."
+    return f"{steps} on batches of {batch} sequences, with an evaluation {often}{stop}."
 
 
 def _machine(records: Sequence["ArmRecord"]) -> str:
@@ -156,7 +173,10 @@ def _machine(records: Sequence["ArmRecord"]) -> str:
     found = [" and ".join(dict.fromkeys(str(run[key]) for run in runs if key in run)) for key in _CIRCUMSTANCES]
     seconds = sum((trial.wall_seconds or 0.0) / (trial.population or 1) for trial in _trials(records))
     words = ", ".join(f"{name} {value}" for name, value in zip(_CIRCUMSTANCES.values(), found, strict=True) if value)
-    return f"{words}; populations of networks were trained for {duration(seconds)} in all, in turn or side by side."
+    return (
+        f"{words}. Training took {duration(seconds)} in all; where several populations were trained at the same time, "
+        "the time of each counts."
+    )
 
 
 _CIRCUMSTANCES = {"device": "device", "path": "engine path", "rnnlab": "rnnlab", "torch": "torch"}
@@ -206,9 +226,14 @@ def repeat_command(record: "StudyRecord") -> str:
 
 
 def _is_shipped(spec: "StudySpec") -> bool:
-    """Whether this very specification comes with rnnlab."""
+    """Whether this very specification comes with rnnlab; a record keeps the title and the remarks of its day."""
     path = shipped_specs().get(spec.name)
-    return path is not None and spec.to_json() in scaled(read_document(path)).values()
+    shipped = () if path is None else scaled(read_document(path)).values()
+    return any(_what_is_run(spec.to_json()) == _what_is_run(each) for each in shipped)
+
+
+def _what_is_run(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in ("title", "paper")}
 
 
 def _machine_words(record: "StudyRecord") -> list[str]:

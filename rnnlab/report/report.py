@@ -43,7 +43,7 @@ class Report:
             TuningError: the study contains several, for example one for each task.
         """
         if len(self.parts) != 1:
-            raise TuningError(f"study {self.record.name} holds {len(self.parts)} comparisons: look at `parts`")
+            raise TuningError(f"study {self.record.name} contains {len(self.parts)} comparisons: see `parts`")
         return self.parts[0].comparison
 
     @property
@@ -107,15 +107,15 @@ def _shown_part(part: Part) -> str:
     comparison = part.comparison
     table = f"{result_table(comparison)}\n{_legend(comparison)}"
     summary = task_summary(part.records[0].arm.task)
-    task = f"the task: {summary}\n" if summary else ""
+    task = f"task: {summary}\n" if summary else ""
     return f"{part_title(part)}\n{task}{known}\n\n{table}\n\n{comparison.verdict}"
 
 
 def _legend(comparison: Comparison) -> str:
     return (
-        "d_r recurrent depth, d_f feedforward depth, s recurrent skip coefficient: `rnnlab measure NAME` shows why\n"
-        f"{comparison.score.name}: the mean over {comparison.sample} on test data; "
-        "best trial: of tuning, on validation data; infeasible: training diverged"
+        "d_r: recurrent depth; d_f: feedforward depth; s: recurrent skip coefficient (see `rnnlab measure NAME`)\n"
+        f"{comparison.score.name}: mean over {comparison.sample} on test data; "
+        "best trial: in tuning, on validation data; infeasible: training diverged"
     )
 
 

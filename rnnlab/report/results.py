@@ -13,7 +13,7 @@ from rnnlab.studies.verdict import quantity, shown
 from rnnlab.studies.welch_table import shown_p
 
 _MOST_ROWS = 21  # of a learning curve
-NO_SETTING = "None: nothing was tuned, or no trial has a score."
+NO_SETTING = "There is none: nothing was tuned, or no trial has a score."
 
 
 def result_table(comparison: Comparison) -> Table:
@@ -163,6 +163,7 @@ def score_words(comparison: Comparison) -> str:
     """What is compared, and which way is better."""
     score = comparison.score
     return (
-        f"Best first. Scores are {quantity(score)} on test data, averaged over {comparison.sample}; {score.better} is "
-        "better. The best trial is that of tuning, scored on validation data: a single run, which may have been lucky."
+        f"Best first. The score is the {quantity(score)} on test data, averaged over {comparison.sample}; "
+        f"{score.better} is better. The column “best trial” has the best score found in tuning, on validation data: a "
+        "single run, which may have been lucky."
     )

@@ -30,11 +30,12 @@ def report_title(record: "StudyRecord", parts: tuple[Part, ...]) -> str:
 
 def subtitle(record: "StudyRecord") -> str:
     """Which study the report is about, and what its tasks are."""
-    tasks = ", ".join(dict.fromkeys(_task_words(each) for each in record.arms))
-    state = "" if record.is_complete else "; not complete yet"
+    tasks = dict.fromkeys(_task_words(each) for each in record.arms)
+    state = "" if record.is_complete else " (not complete yet)"
     summaries = [text for text in dict.fromkeys(task_summary(each.arm.task) for each in record.arms) if text]
-    meaning = f" The task{'s' if len(summaries) > 1 else ''}: {'; '.join(summaries)}." if summaries else ""
-    return f"rnnlab study {record.name}: {tasks}{state}.{meaning}"
+    meaning = f" What the networks have to do: {'; '.join(summaries)}." if summaries else ""
+    heading = "Task" if len(tasks) == 1 else "Tasks"
+    return f"Study {record.name}, made with rnnlab{state}. {heading}: {', '.join(tasks)}.{meaning}"
 
 
 def part_title(part: Part) -> str:
@@ -72,7 +73,7 @@ def verdicts_in_short(parts: Sequence[Part]) -> str:
     """How many of several comparisons each architecture wins; a single architecture is no comparison."""
     verdicts = [part.comparison.verdict for part in parts if len(part.comparison.contenders) > 1]
     if not verdicts:
-        return "Nothing is compared here: every architecture stands alone."
+        return "Nothing is compared here: no two architectures have the same task and size."
     winners = Counter(each.winner for each in verdicts if each.winner is not None)
     if not winners:
         said = {(each.sentence, each.leaders) for each in verdicts}
@@ -91,7 +92,7 @@ def task_summary(task: AbstractTask) -> str:
 
     >>> from rnnlab import task
     >>> task_summary(task("adding"))
-    'add two marked numbers of a long sequence'
+    'add the two marked numbers of a long sequence'
     """
     return TASKS[task.name].summary if task.name in TASKS else ""
 
@@ -104,13 +105,13 @@ def score_caption(part: Part) -> str:
     """The caption of the figure of scores."""
     runs = "seed" if part.comparison.sample == "seeds" else "trial"
     return (
-        f"Every mark is one {runs}, scored on test data it was not trained on. The upright line is the mean, the bar "
-        f"under the marks its 95% interval.{_TESTS if any(each.welch for each in part.comparison.tests) else ''} "
-        "Marks at the edge lie beyond it."
+        f"Each mark is the score of one {runs} on test data. The vertical line is the mean; the bar below the marks is "
+        f"its 95% interval.{_TESTS if any(each.welch for each in part.comparison.tests) else ''} Scores beyond the "
+        "axis are drawn at its edge."
     )
 
 
-_TESTS = " The tests below tell whether the differences are more than chance."
+_TESTS = " Whether differences are larger than chance would explain is tested below."
 
 
 def curve_caption(part: Part) -> str:
@@ -118,31 +119,31 @@ def curve_caption(part: Part) -> str:
     counts = sorted({band.num for band in part.bands})
     many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
-        f"The line is the median of {many} seeds on validation data, the band holds the middle half of them. "
-        "Each architecture is trained with its best setting."
+        f"Each line is the median score of {many} seeds on validation data; the band contains the middle half of the "
+        "seeds. Each architecture was trained with its best setting."
     )
 
 
 def history_caption(part: Part) -> str:
     """The caption of the course of tuning."""
     total = sum(each.num_infeasible for each in part.histories)
-    diverged = " Short lines at the bottom are trials that diverged, which the median leaves out." if total else ""
+    diverged = " Short ticks at the bottom are trials that diverged; the median leaves them out." if total else ""
     works = "most settings work" if not total else "most settings that do not diverge work"
     easy = ", and the architecture is easy to train" if not total else ""
     return (
-        "Every mark is one trial, one hyperparameter setting trained to its end, with its score on validation data. "
-        "The solid line is the best so far, the dashed line the median so far. Where the two lie close together at a "
-        f"good score, {works}{easy}.{diverged} Marks at the edge lie beyond it."
+        "Each mark is one trial: one hyperparameter setting, trained to its end and scored on validation data. The "
+        "solid line is the best score so far, the dashed line the median so far. If the two are close together at a "
+        f"good score, {works}{easy}.{diverged} Scores beyond the axis are drawn at its edge."
     )
 
 
 def importance_caption(part: Part) -> str:
     """The caption of the importance of hyperparameters."""
     missing = [name for name, found in part.importances.items() if found is None]
-    left_out = f" {listed(missing)}: too few trials." if missing else ""
+    left_out = f" Not shown for {listed(missing)}: too few trials." if missing else ""
     return (
-        f"Shares of importance by {METHOD}: large where the best tenth of the trials has other values than the rest."
-        f"{left_out}"
+        f"Each hyperparameter's share of the total importance, by {METHOD}. A share is large if the best tenth of the "
+        f"trials has other values of it than all trials together.{left_out}"
     )
 
 
@@ -174,7 +175,7 @@ def measures_words(record: "ArmRecord") -> str:
     """The measures and the size of an architecture, on one line."""
     measures, size = measures_of(record.arm), f"{record.arm.architecture.num_parameters():,} parameters"
     if measures is None:
-        return f"{size}; its directions of time are measured one by one"
+        return f"{size}; it runs in both directions of time, which have measures of their own"
     depth = "none" if measures.feedforward_depth is None else measures.feedforward_depth
     return (
         f"recurrent depth {measures.recurrent_depth}, feedforward depth {depth}, "

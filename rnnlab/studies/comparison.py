@@ -133,7 +133,9 @@ def compare_arms(study: str, records: Sequence["ArmRecord"]) -> Comparison:
     drawn = {each.name: each.scores for each in contenders} if are_drawn else {}
     tests = pairwise_tests(drawn)
     if sample == "trials" and any(record.repeated is not None for record in records):
-        verdict = Verdict(None, (), "No verdict yet: the best settings are still to be trained over seeds.", ())
+        verdict = Verdict(
+            None, (), "No verdict yet: the best settings still have to be trained over several seeds.", ()
+        )
     elif are_drawn or len(contenders) == 1 or all(_all_diverged(each) for each in contenders):
         verdict = judge(score, own, {each.name: each.summary for each in contenders}, tests, LEVEL, sample)
     else:

@@ -47,8 +47,8 @@ QUANTITIES = {
 
 CERTAINTIES = {
     "stated": "the paper's own text",
-    "second-hand": "notes that quote the paper's table",
-    "recollected": "a recollection of the paper that could not be checked",
+    "second-hand": "taken from notes that quote the paper's table",
+    "recollected": "written down from memory, not checked against the paper",
 }
 """How sure a number of a paper is."""
 

@@ -72,7 +72,7 @@ class StudyStatus:
         if self.seeds:
             lines += ["", "best settings over seeds:", *_table(self.seeds, "seeds")]
         lines += [f"worker {each.name}: {each.num_trials} trials of {each.arm}" for each in self.workers]
-        lines += [f"lost {each.name}: silent for {duration(each.silent_seconds)}" for each in self.lost]
+        lines += [f"lost worker {each.name}: silent for {duration(each.silent_seconds)}" for each in self.lost]
         return "\n".join(lines)
 
     def _state(self) -> str:
@@ -81,7 +81,8 @@ class StudyStatus:
         everything = (*self.arms, *self.seeds)
         done, budget = (sum(getattr(arm, name) for arm in everything) for name in ("num_ended", "budget"))
         left = "" if self.seconds_left is None else f", about {duration(self.seconds_left)} left"
-        who = f"{len(self.workers)} at work" if self.workers else "nobody at work"
+        num = len(self.workers)
+        who = f"{num} worker{'' if num == 1 else 's'} active" if num else "no worker active"
         return f"{done} of {budget} trials{left}, {who}"
 
     def to_json(self) -> dict[str, Any]:

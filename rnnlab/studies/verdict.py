@@ -84,11 +84,13 @@ def without_seeds(score: Score, best: Mapping[str, float | None]) -> Verdict:
     known = {name: value for name, value in best.items() if value is not None}
     ranked = sorted(known, key=lambda name: sign * known[name])
     sentence = (
-        "No verdict without runs over seeds: the trials of tuning were chosen by a sampler, not drawn at random, "
-        "so no test applies to them."
+        "No verdict without runs over several seeds: the trials of tuning were not drawn at random, "
+        "so no statistical test applies to them."
     )
     shares = ", ".join(f"{name} {shown(known[name])}" for name in ranked)
-    details = (f"Best trials, {quantity(score)} on validation: {shares}; {score.better} is better.",) if ranked else ()
+    details = (
+        (f"Best trials, {quantity(score)} on validation data: {shares}; {score.better} is better.",) if ranked else ()
+    )
     return Verdict(None, (), sentence, details)
 
 
@@ -117,24 +119,22 @@ class _Case:
 
     def sentence(self, judged: Sequence[str], leaders: Sequence[str], beaten: Sequence[str]) -> str:
         if len(self.summaries) == 1:
-            return f"{judged[0]} stands alone: its {quantity(self.score)} is {self.average(judged[0])}."
+            return f"Nothing to compare {judged[0]} with: its {quantity(self.score)} is {self.average(judged[0])}."
         if len(judged) == 1:
-            return f"No comparison: {judged[0]} is the only architecture with two runs that did not diverge."
+            return f"No comparison: {judged[0]} is the only architecture with two or more runs that did not diverge."
         if len(leaders) == 1:
-            best, next_best = judged[0], judged[1]
-            return (
-                f"{best} is best: its {quantity(self.score)} is {self.average(best)}, "
-                f"{self.gap(best, next_best)} {next_best}, the next best ({self.mean(next_best)})."
-            )
+            best = judged[0]
+            return f"{best} is best: its {quantity(self.score)} is {self.average(best)}{self.gap(best, judged[1])}."
         if not self.significant(judged):
             names = "the two" if len(judged) == 2 else f"the {len(judged)} architectures"
             return (
-                f"No significant difference between {names}: {self.sample} of the same architecture "
-                f"differ as much as the architectures do."
+                f"No significant difference between {names}: chance alone, that is, variation between {self.sample}, "
+                "could explain why their averages differ."
             )
-        better = f"and is better than {listed(beaten, 'others')}, " if beaten else ""
+        better = f"and is significantly better than {listed(beaten, 'others')}, " if beaten else ""
+        extreme = "highest" if self.score.better == "higher" else "lowest"
         return (
-            f"No clear winner: {leaders[0]} has the best average {quantity(self.score)}, {self.mean(leaders[0])}, "
+            f"No clear winner: {leaders[0]} has the {extreme} average {quantity(self.score)}, {self.mean(leaders[0])}, "
             f"{better}but its lead over {listed(leaders[1:], 'others')} is not significant."
         )
 
@@ -143,15 +143,16 @@ class _Case:
         return [(one, other) for one, other in combinations(judged, 2) if self.differ(one, other)]
 
     def gap(self, best: str, other: str) -> str:
-        """How far apart two means are, in words that suit their size."""
+        """How far the next best is behind, in words that suit the size of the gap."""
         ours, theirs = self.summaries[best].mean, self.summaries[other].mean
+        if self.score.better == "lower" and theirs >= 2 * ours > 0:
+            ratio = shown_ratio(theirs / ours)
+            return f"; that of {other}, the next best, is {ratio} times as large ({self.mean(other)})"
         if self.score.better == "higher":
-            return f"{shown(ours - theirs)} above that of"
-        if ours <= 0:
-            return f"{shown(theirs - ours)} below that of"
-        if theirs >= 2 * ours:
-            return f"{shown_ratio(theirs / ours)} times smaller than that of"
-        return f"{100 * (1 - ours / theirs):.2g}% below that of"
+            gap = f"{shown(ours - theirs)} above"
+        else:
+            gap = f"{shown(theirs - ours)} below" if ours <= 0 else f"{100 * (1 - ours / theirs):.2g}% below"
+        return f", {gap} that of {other}, the next best ({self.mean(other)})"
 
     def details(self, judged: Sequence[str], leaders: Sequence[str], beaten: Sequence[str]) -> list[str]:
         found: list[str] = []
@@ -167,21 +168,23 @@ class _Case:
         """Which of the other architectures are better than which; if there are many such pairs, only their number."""
         pairs = self.significant(judged)
         if pairs and len(judged) >= MOST_NAMES:
-            return [f"Of the others {len(pairs)} pairs differ: the tests of all pairs are in the report."]
+            return [
+                f"Among the others, {len(pairs)} pairs differ significantly; the report has the tests of all pairs."
+            ]
         return [
-            f"{name} is better than {listed([worse for better, worse in pairs if better == name])}."
+            f"{name} is significantly better than {listed([worse for better, worse in pairs if better == name])}."
             for name in dict.fromkeys(better for better, _ in pairs)
         ]
 
     def sureness(self, leaders: Sequence[str], beaten: Sequence[str]) -> str:
         worst = max(self.p(leaders[0], name) for name in beaten)
-        odds = "less than once in 1000" if worst < 0.001 else f"about once in {max(2, round(1 / worst))}"
-        lead = "such a lead" if len(beaten) == 1 else "such leads"
+        odds = "fewer than 1 of 1000" if worst < 0.001 else f"about 1 of {max(2, round(1 / worst))}"
+        who = beaten[0] if len(beaten) == 1 else f"one of {listed(beaten, 'others')}"
         num_tests = sum(test.welch is not None for test in self.tests.values())
         corrected = f", corrected for {num_tests} pairs" if num_tests > 1 else ""
         return (
-            f"How sure: if {listed(beaten, 'of them')} were as good as {leaders[0]}, chance would bring {lead} {odds} "
-            f"comparisons (Welch's t-test{corrected})."
+            f"How certain: if {who} were really as good as {leaders[0]}, chance alone would produce such a difference "
+            f"in {odds} comparisons (Welch's t-test{corrected})."
         )
 
     def means(self, judged: Sequence[str]) -> str:
@@ -189,21 +192,21 @@ class _Case:
         return f"Average {quantity(self.score)}: {shares}; {self.score.better} is better."
 
     def runs(self) -> list[str]:
-        """How many runs the verdict rests on, and which of them diverged."""
+        """How many runs the verdict is based on, and which of them diverged."""
         totals = {each.num + each.num_infeasible for each in self.summaries.values()}
         low, high = min(totals), max(totals)
         unit = self.sample.removesuffix("s") if low == high == 1 else self.sample
-        found = [f"Every architecture has {low if low == high else f'{low} to {high}'} {unit}."]
+        found = [f"Runs of each architecture: {low if low == high else f'{low} to {high}'} {unit}."]
         lost = [name for name, each in self.summaries.items() if each.num_infeasible and not each.num]
         if len(lost) > 1:
-            found.append(f"All runs of {listed(lost)} diverged; they cannot be judged.")
+            found.append(f"All runs of {listed(lost)} diverged, so they cannot be judged.")
         for name, each in self.summaries.items():
             if high and not each.num + each.num_infeasible:
-                found.append(f"{name} has none, and cannot be judged.")
+                found.append(f"{name} has no runs, so it cannot be judged.")
             if each.num_infeasible and not (name in lost and len(lost) > 1):
                 runs = "run of" if each.num_infeasible == 1 else "runs of"
-                end = "cannot be judged" if each.num < 2 else "is judged by the others"
-                found.append(f"{each.num_infeasible} {runs} {name} diverged; it {end}.")
+                end = "so it cannot be judged" if each.num < 2 else f"so it is judged by the other {each.num}"
+                found.append(f"{each.num_infeasible} {runs} {name} diverged, {end}.")
         return found
 
     def idle(self, judged: Sequence[str]) -> list[str]:
@@ -214,16 +217,17 @@ class _Case:
 
     def nobody_judged(self) -> str:
         if any(each.num_infeasible for each in self.summaries.values()):
-            return "No verdict: no architecture has two runs that did not diverge."
-        return "No verdict: no architecture has two runs, and one alone tells nothing."
+            return "No verdict: no architecture has two or more runs that did not diverge."
+        return "No verdict: no architecture has more than one run, and a single run proves nothing."
 
     def nobody_learned(self, judged: Sequence[str]) -> str:
         is_alone = len(judged) == 1
         who = f"{judged[0]} has not" if is_alone else "None of them has"
-        what = "its average is not clearly" if is_alone else "no average is clearly"
+        what = "its average is not clearly" if is_alone else "none of their averages is clearly"
         return (
             f"{who} learned the task: {what} better than chance ({self.chance()}). "
-            "That says little about the architectures; train longer, tune more, or make the task easier."
+            "This comparison therefore says little about the architectures. Train longer, tune more, or make the task "
+            "easier."
         )
 
     def some_learned_nothing(self, judged: Sequence[str]) -> list[str]:
@@ -237,7 +241,7 @@ class _Case:
 
     def chance(self) -> str:
         assert not isinstance(self.score.chance, tuple)  # if members have chances of their own, none counts as idle
-        return f"{shown(self.score.chance)}: {self.score.baseline}"
+        return f"score {shown(self.score.chance)}; baseline: {self.score.baseline}"
 
 
 def has_learned(score: Score, value: float) -> bool:

@@ -99,7 +99,7 @@ class Arithmetic(AbstractGeneratedTask):
     def scores(self) -> tuple[Score, ...]:
         """Cross entropies of all steps and of the sum's characters; the share of sums without a wrong character."""
         everywhere, answer = self._chances
-        at_each_step = "how often each character comes at a step, in 20,000 sums"
+        at_each_step = "how often each character occurs at each step, in 20,000 sums"
         return (
             Score(
                 name="cross_entropy",
@@ -122,7 +122,7 @@ class Arithmetic(AbstractGeneratedTask):
                 unit="",
                 better="higher",
                 chance=self._chance_of_zero,
-                baseline="always 0, where it comes most often",
+                baseline="always 0, at the step where that is right most often",
                 best=1.0,
             ),
         )

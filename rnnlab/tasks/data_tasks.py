@@ -102,7 +102,7 @@ def label_scores(chance: Mapping[str, float], *, labels: str) -> tuple[Score, ..
             unit="",
             better="higher",
             chance=chance["accuracy"],
-            baseline=f"the commonest of {labels}",
+            baseline=f"always the most frequent of {labels}",
             best=1.0,
         ),
         Score(
@@ -110,7 +110,7 @@ def label_scores(chance: Mapping[str, float], *, labels: str) -> tuple[Score, ..
             unit="nats",
             better="lower",
             chance=chance["cross_entropy"],
-            baseline=f"how often each comes among {labels}",
+            baseline=f"how often each occurs among {labels}",
             best=0.0,
         ),
     )

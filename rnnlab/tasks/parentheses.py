@@ -94,7 +94,7 @@ class Parentheses(AbstractGeneratedTask):
                 unit="nats over all streams",
                 better="lower",
                 chance=entropy,
-                baseline="how often each count comes",
+                baseline="how often each count occurs",
                 best=0.0,
             ),
             Score(
@@ -102,7 +102,7 @@ class Parentheses(AbstractGeneratedTask):
                 unit="",
                 better="higher",
                 chance=float(likely.max()),
-                baseline="the likeliest count",
+                baseline="always the most frequent count",
                 best=1.0,
             ),
         )

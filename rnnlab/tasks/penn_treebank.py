@@ -100,7 +100,7 @@ class PennTreebankWords(AbstractTextTask):
                 unit="",
                 better="lower",
                 chance=self.chance["perplexity"],
-                baseline="how often each word comes in the training text",
+                baseline="how often each word occurs in the training text",
             ),
         )
 

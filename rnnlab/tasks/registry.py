@@ -45,43 +45,58 @@ class TaskEntry:
 
 
 _ROWS = (
-    ("adding", "adding:Adding", "add two marked numbers of a long sequence", "Zhang et al. 4.4 [Z45]"),
+    ("adding", "adding:Adding", "add the two marked numbers of a long sequence", "Zhang et al. 4.4 [Z45]"),
     ("copying", "copying:Copying", "repeat ten symbols after a delay", "Zhang et al. 4.4 [Z46]"),
-    ("capacity", "capacity:Capacity", "learn random labels by heart", "Collins et al. 2.1 [C39]"),
-    ("memory", "memory:Memory", "give back a vector seen once", "Collins et al. 2.2 [C52]"),
-    ("rcf", "rcf:RandomFunction", "learn a random continuous function by heart", "Collins et al. 3 [C56]"),
-    ("parentheses", "parentheses:Parentheses", "count parentheses in ten streams", "Collins et al. 4 [C62]"),
-    ("arithmetic", "arithmetic:Arithmetic", "read two numbers, write their sum", "Collins et al. 4 [C67]"),
-    ("recall", "recall:Recall", "remember the very first number", "Mongia [M7]"),
-    ("mnist", "mnist:SequentialMnist", "name a digit seen pixel by pixel", "Zhang et al. 4.4 [Z47]", "mnist"),
+    ("capacity", "capacity:Capacity", "memorise random labels", "Collins et al. 2.1 [C39]"),
+    ("memory", "memory:Memory", "reproduce a vector seen once", "Collins et al. 2.2 [C52]"),
+    ("rcf", "rcf:RandomFunction", "memorise samples of a random continuous function", "Collins et al. 3 [C56]"),
     (
-        *("permuted-mnist", "mnist:PermutedMnist", "name a digit seen pixel by pixel in another order"),
+        "parentheses",
+        "parentheses:Parentheses",
+        "count the open parentheses in ten streams of characters",
+        "Collins et al. 4 [C62]",
+    ),
+    ("arithmetic", "arithmetic:Arithmetic", "read two numbers and write their sum", "Collins et al. 4 [C67]"),
+    ("recall", "recall:Recall", "remember the first number of a sequence", "Mongia [M7]"),
+    ("mnist", "mnist:SequentialMnist", "recognise a digit read pixel by pixel", "Zhang et al. 4.4 [Z47]", "mnist"),
+    (
+        *("permuted-mnist", "mnist:PermutedMnist", "recognise a digit read pixel by pixel in a shuffled order"),
         *("Zhang et al. 4.4 [Z48]", "mnist"),
     ),
     (
-        *("ptb-characters", "penn_treebank:PennTreebankCharacters", "predict the next character of newspapers"),
+        *("ptb-characters", "penn_treebank:PennTreebankCharacters", "predict the next character of newspaper text"),
         *("Zhang et al. 4.2 [Z43], Pascanu et al. [P12]", "penn-treebank"),
     ),
     (
-        *("ptb-words", "penn_treebank:PennTreebankWords", "predict the next word of newspapers"),
+        *("ptb-words", "penn_treebank:PennTreebankWords", "predict the next word of newspaper text"),
         *("Pascanu et al. [P12]", "penn-treebank"),
     ),
     (
-        *("text8-zhang", "text8:Text8Zhang", "predict the next character of Wikipedia, state carried over"),
+        *(
+            "text8-zhang",
+            "text8:Text8Zhang",
+            "predict the next character of Wikipedia, keeping the state between batches",
+        ),
         *("Zhang et al. 4.2 [Z44]", "text8-first74"),
     ),
     (
-        *("text8-collins", "text8:Text8Collins", "predict the next character of Wikipedia from random places on"),
+        *("text8-collins", "text8:Text8Collins", "predict the next character of Wikipedia, starting at random places"),
         *("Collins et al. 3 [C59, C60]", "text8-first74"),
     ),
-    ("jsb-chorales", "music:JsbChorales", "predict the next chord of chorales", "Pascanu et al. [P12]", "jsb-chorales"),
-    ("nottingham", "music:Nottingham", "predict the next chord of folk tunes", "Pascanu et al. [P12]", "nottingham"),
-    ("musedata", "music:MuseData", "predict the next chord of classical music", "Pascanu et al. [P12]", "musedata"),
     (
-        *("piano-midi", "music:PianoMidi", "predict the next chord of piano music"),
+        "jsb-chorales",
+        "music:JsbChorales",
+        "predict the next chord of a chorale",
+        "Pascanu et al. [P12]",
+        "jsb-chorales",
+    ),
+    ("nottingham", "music:Nottingham", "predict the next chord of a folk tune", "Pascanu et al. [P12]", "nottingham"),
+    ("musedata", "music:MuseData", "predict the next chord of a classical piece", "Pascanu et al. [P12]", "musedata"),
+    (
+        *("piano-midi", "music:PianoMidi", "predict the next chord of a piano piece"),
         *("Boulanger-Lewandowski et al. 2012, beside [P12]", "piano-midi"),
     ),
-    ("sst", "sentiment:Sentiment", "grade a film review, one to five", "Mongia [M10]", "sentiment-treebank"),
+    ("sst", "sentiment:Sentiment", "grade a film review from one to five", "Mongia [M10]", "sentiment-treebank"),
 )
 
 TASKS = {row[0]: TaskEntry(*row) for row in _ROWS}

@@ -89,7 +89,17 @@ def number_text(number: float | tuple[float, ...]) -> str:
 def task_table(tasks: Iterable[AbstractTask]) -> str:
     """Tasks line by line, each with its sizes and the score that counts most; which of them read files."""
     lines = [
-        _table_line("task", "inputs", "outputs", "steps", "batch", "score", "chance", "best", "what it is (where)")
+        _table_line(
+            "task",
+            "inputs",
+            "outputs",
+            "steps",
+            "batch",
+            "score",
+            "chance",
+            "best",
+            "what the network has to do (source)",
+        )
     ]
     on_data: list[str] = []
     for task in tasks:
@@ -100,7 +110,7 @@ def task_table(tasks: Iterable[AbstractTask]) -> str:
         lines.append(_table_line(task.name, *map(str, sizes), *judged, f"{entry.summary} ({entry.citation})"))
         on_data += [] if entry.data_set is None else [task.name]
     if on_data:
-        lines.append(f"\nread files, which `rnnlab data list` names: {', '.join(on_data)}")
+        lines.append(f"\nTasks that read data files (see `rnnlab data list`): {', '.join(on_data)}")
     return "\n".join(lines)
 
 
@@ -112,9 +122,9 @@ def _table_line(name: str, inputs: str, outputs: str, steps: str, batch: str, *r
 
 def _training(task: AbstractTask) -> str:
     if task.feed == "stream":
-        return "one stream: batches continue each other, and state is carried over"
+        return "one stream: each batch continues the one before, and the state is kept"
     number = task.num_sequences("train")
-    return "fresh sequences without end" if number is None else f"drawn at random; a pass has {number:,} sequences"
+    return "new sequences in every batch" if number is None else f"drawn at random; one pass is {number:,} sequences"
 
 
 def _option(name: str, value: Any) -> str:

@@ -113,7 +113,7 @@ class AbstractCharacterTask(AbstractTextTask):
                 unit="bits per character",
                 better="lower",
                 chance=self.chance["bits_per_character"],
-                baseline="how often each character comes in the training text",
+                baseline="how often each character occurs in the training text",
             ),
         )
 

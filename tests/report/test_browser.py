@@ -42,6 +42,13 @@ def test_difficult_reports_are_as_tidy(tmp_path: Path) -> None:
     look(make_report(unfinished(demo_record(trials=3, seeds=2))).to_html(), tmp_path).check()
 
 
+def test_a_single_drawing_is_no_larger_than_one_of_several(tmp_path: Path) -> None:
+    alone = demo_record(architectures=["td"], trials=40, seeds=3)
+    page = make_report(alone).to_html()
+    assert "What mattered for td" in page
+    look(page, tmp_path).check()
+
+
 def test_several_comparisons_are_as_tidy(tmp_path: Path) -> None:
     several = demo_record(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=2)
     look(make_report(several).to_html(), tmp_path).check()

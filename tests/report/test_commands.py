@@ -84,7 +84,7 @@ def test_people_see_table_verdict_and_where_the_report_is(capsys, folder: Path) 
     lines = captured.out.splitlines()
     assert lines[0] == "sh and td on adding(num_evaluation=30, length=5), 60 parameters"
     assert lines[1:3] == [
-        "the task: add two marked numbers of a long sequence",
+        "task: add the two marked numbers of a long sequence",
         "  sh  one recurrent layer, tanh cells",
     ]
     assert lines[5].startswith("architecture  d_r  d_f  s  parameters")

@@ -77,17 +77,23 @@ def test_page_is_whole_and_needs_nothing_else(page: str) -> None:
 def test_verdict_comes_first_and_everything_is_there(page: str, report: Report) -> None:
     outline = Outline(page)
     assert outline.headings == [
-        *("sh, st, td and lstm on adding", "Results", "The architectures", "Are the differences real?", "Tuning"),
-        *("Protocol", "Repeat it", "Words"),
+        *(
+            "sh, st, td and lstm on adding",
+            "Results",
+            "The architectures",
+            "Are the differences significant?",
+            "Tuning",
+        ),
+        *("Protocol", "How to repeat this study", "Glossary"),
     ]
     assert page.index(report.comparison.verdict.sentence) < page.index("<h2>")
-    for words in ("Scores of all runs", "How they learn", "The course of tuning", "Which hyperparameters mattered"):
+    for words in ("Scores of all runs", "Learning curves", "The course of tuning", "Which hyperparameters mattered"):
         assert f"<h3>{words}</h3>" in page
     assert "prefers-color-scheme: dark" in page
     assert 'name="viewport"' in page
     assert repeat_command(report.record) in page
     assert "Gaussian process" in page
-    assert "The task: add two marked numbers of a long sequence." in page
+    assert "What the networks have to do: add the two marked numbers of a long sequence." in page
 
 
 def test_every_drawing_says_in_words_what_it_shows(page: str) -> None:
@@ -135,8 +141,8 @@ def test_conclusions_name_the_better_one(task: str, better: str) -> None:
 
 def test_markdown_has_the_same_tables(report: Report) -> None:
     text = report.to_markdown()
-    assert text.startswith("# sh, st, td and lstm on adding\n\nrnnlab study demo: adding(")
-    assert text.index("The task: add two marked numbers of a long sequence.\n\n**") < 300
+    assert text.startswith("# sh, st, td and lstm on adding\n\nStudy demo, made with rnnlab. Task: adding(")
+    assert text.index("What the networks have to do: add the two marked numbers of a long sequence.\n\n**") < 300
     assert f"**{report.comparison.verdict.sentence}**" in text
     rows = [line for line in text.splitlines() if line.startswith("| td |")]
     assert rows
@@ -172,15 +178,15 @@ def test_report_in_a_folder_is_named_as_the_study(report: Report, tmp_path: Path
 def test_printed_report_has_table_verdict_and_path(report: Report, tmp_path: Path) -> None:
     lines = str(report.save(tmp_path / "x.html")).splitlines()
     assert lines[0] == "sh, st, td and lstm on adding(num_evaluation=100, length=20), 1,000 parameters"
-    assert lines[1] == "the task: add two marked numbers of a long sequence"
+    assert lines[1] == "task: add the two marked numbers of a long sequence"
     assert lines[2:6] == [
         *("  sh    one recurrent layer, tanh cells", "  st    two stacked layers, tanh cells"),
         *("  td    two layers and a top-down edge of delay 1, tanh cells", "  lstm  one recurrent layer, lstm cells"),
     ]
     assert lines[7].split()[:5] == ["architecture", "d_r", "d_f", "s", "parameters"]
     assert lines[8].split()[0] == "td"
-    assert lines[12].startswith("d_r recurrent depth, d_f feedforward depth")
-    assert lines[13].startswith("mse: the mean over seeds on test data; best trial: of tuning, on validation data")
+    assert lines[12].startswith("d_r: recurrent depth; d_f: feedforward depth")
+    assert lines[13].startswith("mse: mean over seeds on test data; best trial: in tuning, on validation data")
     assert report.comparison.verdict.sentence in lines
     assert lines[-1] == f"report: {tmp_path / 'x.html'}"
 
@@ -191,7 +197,7 @@ def test_unfinished_studies_have_reports_too(better: str) -> None:
     record = unfinished(demo_record(task=task, trials=3, seeds=2, architectures=["sh", "td"]))
     page = make_report(record).to_html()
     assert "not complete yet" in page
-    assert "nothing was trained again over seeds" in page
+    assert "no setting was trained again over seeds" in page
     assert Outline(page).open == []
     assert str(make_report(record)).startswith("study demo")
 
@@ -202,7 +208,7 @@ def test_study_where_everything_diverged_has_a_report() -> None:
     assert "No verdict" in page
     assert Outline(page).open == []
     untested = make_report(record)
-    assert "Are the differences real?" not in page + untested.to_markdown()
+    assert "Are the differences significant?" not in page + untested.to_markdown()
     nothing = replace(record, arms=tuple(replace(each, trials=(), finalists=()) for each in record.arms))
     assert "No verdict" in make_report(nothing).to_html()
 
@@ -221,15 +227,15 @@ def test_trials_that_all_diverged_are_told_instead_of_drawn() -> None:
     assert "Not shown: all 6 trials diverged." in page
     assert 'class="chart"' not in page
     for words in (page, text):
-        assert "None: nothing was tuned, or no trial has a score." in words
-        assert "No verdict: no architecture has two runs that did not diverge." in words
-        assert "All runs of sh and td diverged; they cannot be judged." in words
+        assert "There is none: nothing was tuned, or no trial has a score." in words
+        assert "No verdict: no architecture has two or more runs that did not diverge." in words
+        assert "All runs of sh and td diverged, so they cannot be judged." in words
 
 
 def test_panel_of_an_architecture_that_always_diverged_says_so() -> None:
     page = diverging("sh").to_html()
     assert page.count("all 3 trials diverged") == 1
-    assert "None: nothing was tuned" not in page
+    assert "There is none: nothing was tuned" not in page
     panel = page.partition("Tuning of sh")[2].partition("</svg>")[0]
     assert "all 3 trials diverged" in panel
     assert "3 trials of sh, none has a score, 3 diverged." in page
@@ -244,16 +250,20 @@ def test_course_of_tuning_shows_chance(report: Report) -> None:
 
 def test_architecture_alone_and_several_comparisons_have_reports() -> None:
     alone = make_report(with_scores({"td": [0.1, 0.12, 0.11]}))
-    assert "td stands alone" in alone.to_html()
-    assert "Are the differences real?" not in alone.to_html()
+    assert "Nothing to compare td with" in alone.to_html()
+    assert "Are the differences significant?" not in alone.to_html()
     several = make_report(demo_record(architectures=["sh", "td"], parameters=[300, 1000], trials=2, seeds=2))
     page = several.to_html()
     assert Outline(page).headings == [
         *("demo", "sh and td on adding(num_evaluation=100, length=20), 300 parameters"),
-        *("sh and td on adding(num_evaluation=100, length=20), 1,000 parameters", "Repeat it", "Words"),
+        *(
+            "sh and td on adding(num_evaluation=100, length=20), 1,000 parameters",
+            "How to repeat this study",
+            "Glossary",
+        ),
     ]
     assert page.count("<h3>Results</h3>") == several.to_markdown().count("### Results") == 2
-    with pytest.raises(RnnlabError, match="holds 2 comparisons"):
+    with pytest.raises(RnnlabError, match="contains 2 comparisons"):
         _ = several.comparison
 
 
@@ -303,9 +313,12 @@ def test_verdicts_are_counted() -> None:
     assert verdicts("td", None, None) == "td is best in 1 of 3 comparisons; the other 2 have no winner."
     assert verdicts(None, None) == "None of the 2 comparisons has a winner."
     (chosen,) = make_report(demo_record(seeds=None, sampler="gp")).parts
-    assert verdicts_in_short([chosen, chosen]).startswith("No verdict without runs over seeds")
+    assert verdicts_in_short([chosen, chosen]).startswith("No verdict without runs over several seeds")
     (alone,) = make_report(with_scores({"td": [0.1, 0.12, 0.11]})).parts
-    assert verdicts_in_short([alone, alone]) == "Nothing is compared here: every architecture stands alone."
+    assert (
+        verdicts_in_short([alone, alone])
+        == "Nothing is compared here: no two architectures have the same task and size."
+    )
 
 
 def test_command_that_repeats_a_study(report: Report) -> None:
@@ -322,6 +335,8 @@ def test_command_that_repeats_a_study(report: Report) -> None:
     shipped = find_spec("example", scale="smoke")
     example = record(shipped, lambda *_: 0.1, lambda *_: 0.1)
     assert repeat_command(example) == "rnnlab study run example --scale smoke --population 4"
+    old = StudySpec.from_json(shipped.to_json() | {"title": "in the words of its day"})
+    assert repeat_command(record(old, lambda *_: 0.1, lambda *_: 0.1)) == repeat_command(example)
     changed = StudySpec.from_json(shipped.to_json() | {"seed": 3})
     own = record(changed, lambda *_: 0.1, lambda *_: 0.1)
     assert repeat_command(own) == "rnnlab study run example.json  # a file with the specification below"
@@ -352,7 +367,7 @@ def test_drawings_show_the_numbers_they_are_given(report: Report) -> None:
     (part,) = report.parts
     styles = {each.name: Style(number) for number, each in enumerate(part.comparison.contenders)}
     curves = draw_curves(part.bands, styles, part.comparison.score)
-    assert {"sh", "st", "td", "lstm", "chance", "training steps", "mean squared error on validation"} <= set(
+    assert {"sh", "st", "td", "lstm", "chance", "training steps", "mean squared error on validation data"} <= set(
         texts(curves)
     )
     scores = draw_scores(part.comparison, styles)
@@ -438,9 +453,18 @@ def test_architectures_are_told_by_their_file_and_cells(tmp_path: Path) -> None:
     ]
 
 
+def test_sizes_are_told_as_they_are() -> None:
+    """The nearest to a number of parameters may be above it."""
+    sizes = [
+        dict(protocol(make_report(demo_record(architectures=["sh", "td"], fit=fit)).parts[0]))["Sizes"]
+        for fit in ("under", "nearest")
+    ]
+    assert [each.partition(" 1,000 ")[0] for each in sizes] == ["Each network has at most", "Each network has about"]
+
+
 def test_numbers_of_trials_are_told_once_or_by_name() -> None:
     found = demo_record()
-    assert dict(protocol(make_report(found).parts[0]))["Tuning"].startswith("30 trials for each architecture, over ")
+    assert dict(protocol(make_report(found).parts[0]))["Tuning"].startswith("30 trials for each architecture, with ")
     fewer = replace(found, arms=(replace(found.arms[0], trials=found.arms[0].trials[:7]), *found.arms[1:]))
     told = dict(protocol(make_report(fewer).parts[0]))["Tuning"]
-    assert told.startswith("sh 7, st 30, td 30, lstm 30 trials, over ")
+    assert told.startswith("sh 7, st 30, td 30, lstm 30 trials, with ")

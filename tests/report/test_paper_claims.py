@@ -44,7 +44,7 @@ def test_claims_are_counted_and_tested() -> None:
         "holds in 2 of 3 networks",
         "holds",
         "does not hold",
-        "for readers to judge",
+        "not checked: for readers to judge",
     ]
 
 
@@ -117,12 +117,14 @@ def test_claims_whose_runs_diverged_are_told_from_those_without_arms() -> None:
 
 
 def test_reader_is_told_that_claims_are_tested_one_by_one() -> None:
-    told = "Each of these comparisons is tested by itself."
+    told, untold = "Each of these comparisons is tested by itself.", "Where no test is named"
     tested = made("zhang-section45", "gpu", lambda arm, number: 0.01 * (len(arm) + number), seeds=3)
     assert told in "".join(paper_html(tested, figure_html))
     assert told in "".join(paper_markdown(tested))
     untested = made("collins-capacity", "smoke", lambda arm, number: 100.0 + number, trials=2)
     assert told not in "".join(paper_html(untested, figure_html))
+    assert untold in "".join(paper_html(untested, figure_html))
+    assert untold in "".join(paper_markdown(untested))
 
 
 @pytest.mark.parametrize(

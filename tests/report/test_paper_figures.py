@@ -376,7 +376,7 @@ def test_recollected_numbers_are_marked() -> None:
         *("200.0 ± 0.0 / 117.7*", "200.0 ± 0.0 / 112.0*", "200.0 ± 0.0 / 107.5†", "200.0 ± 0.0 / 110.0†"),
     )
     assert [row[1] for row in quoted.rows] == ["123*", "117*"]
-    assert "*: a recollection of the paper that could not be checked." in "\n".join(paper_markdown(found))
+    assert "*: written down from memory, not checked against the paper." in "\n".join(paper_markdown(found))
 
 
 def test_a_number_of_several_arms_is_refused() -> None:

@@ -67,7 +67,7 @@ def test_other_commands_read_what_is_there(capsys: Any, done: StudyRecord, done_
     assert json.loads(shown(capsys, "status", "small", *store, "--json"))["is_complete"] is True
     listed = shown(capsys, "list", *store)
     assert listed.splitlines()[:2] == [f"studies in {store[1]}:", "  small  2 arms, 14 trials, complete"]
-    assert re.search(r"^  example +laptop smoke +a stack, ", listed, re.MULTILINE)
+    assert re.search(r"^  example +laptop smoke +A stack, ", listed, re.MULTILINE)
     assert json.loads(shown(capsys, "list", *store, "--json"))["studies"][0]["name"] == "small"
     table = pandas.read_csv(io.StringIO(shown(capsys, "table", "small", *store)))
     assert len(table) == 14

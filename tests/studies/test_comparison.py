@@ -80,7 +80,7 @@ def test_without_seeds_all_trials_are_the_sample() -> None:
     assert found.contenders[0].scores == tuple(
         trial.scores["test"]["mse"] if trial.scores else None for trial in record.arms[0].trials
     )
-    assert "Every architecture has 30 trials." in found.verdict.details
+    assert "Runs of each architecture: 30 trials." in found.verdict.details
 
 
 def untrained(record: ArmRecord) -> ArmRecord:
@@ -94,7 +94,7 @@ def test_seeds_that_are_still_to_come_are_waited_for() -> None:
     assert all(each.repeated is not None for each in waiting.arms)
     found = compared(waiting).verdict
     assert (found.winner, found.leaders) == (None, ())
-    assert found.sentence == "No verdict yet: the best settings are still to be trained over seeds."
+    assert found.sentence == "No verdict yet: the best settings still have to be trained over several seeds."
 
 
 @pytest.mark.parametrize("sampler", ["gp", "tpe", "grid"])
@@ -105,10 +105,10 @@ def test_trials_that_were_chosen_are_not_tested(sampler: str) -> None:
     found = compared(record)
     assert found.tests == ()
     assert found.verdict.winner is None
-    assert found.verdict.sentence.startswith("No verdict without runs over seeds: ")
+    assert found.verdict.sentence.startswith("No verdict without runs over several seeds: ")
     best = sorted((each.best.value, each.arm.name) for each in record.arms)
     (detail,) = found.verdict.details
-    assert detail.startswith("Best trials, mean squared error on validation: ")
+    assert detail.startswith("Best trials, mean squared error on validation data: ")
     assert [name for _, name in best] == re.findall(r"(\w+) [\d.]+", detail)
 
 
@@ -173,16 +173,16 @@ def test_winner_differs_from_all_others() -> None:
     found = verdict({"sh": around(0.4), "td": around(0.1), "st": around(0.2)})
     assert (found.winner, found.leaders) == ("td", ("td",))
     assert found.sentence == (
-        "td is best: its mean squared error is 0.1 on average over 10 seeds, 2 times smaller than that of st, "
-        "the next best (0.2)."
+        "td is best: its mean squared error is 0.1 on average over 10 seeds; that of st, the next best, is 2 times as "
+        "large (0.2)."
     )
     assert found.details[0] == (
-        "How sure: if st and sh were as good as td, chance would bring such leads less than once in 1000 comparisons "
-        "(Welch's t-test, corrected for 3 pairs)."
+        "How certain: if one of st and sh were really as good as td, chance alone would produce such a difference in "
+        "fewer than 1 of 1000 comparisons (Welch's t-test, corrected for 3 pairs)."
     )
-    assert found.details[1:] == ("st is better than sh.", "Every architecture has 10 seeds.")
+    assert found.details[1:] == ("st is significantly better than sh.", "Runs of each architecture: 10 seeds.")
     four = verdict({"sh": around(0.4), "td": around(0.1), "st": around(0.2), "bu": around(0.8)})
-    assert four.details[1:3] == ("st is better than sh and bu.", "sh is better than bu.")
+    assert four.details[1:3] == ("st is significantly better than sh and bu.", "sh is significantly better than bu.")
 
 
 def test_higher_scores_win_where_higher_is_better() -> None:
@@ -201,11 +201,11 @@ def test_leaders_that_do_not_differ_share_the_lead() -> None:
     found = verdict({"sh": around(0.4), "td": around(0.1, 0.1), "st": around(0.101, 0.1)})
     assert (found.winner, found.leaders) == (None, ("td", "st"))
     assert found.sentence == (
-        "No clear winner: td has the best average mean squared error, 0.1, and is better than sh, "
+        "No clear winner: td has the lowest average mean squared error, 0.1, and is significantly better than sh, "
         "but its lead over st is not significant."
     )
     assert "Average mean squared error: td 0.1, st 0.101, sh 0.4; lower is better." in found.details
-    assert found.details[0].startswith("How sure: if sh were as good as td, chance would bring such a lead less than")
+    assert found.details[0].startswith("How certain: if sh were really as good as td, chance alone would produce such")
 
 
 def test_correction_is_told_for_the_pairs_that_were_tested() -> None:
@@ -221,19 +221,19 @@ def test_of_many_architectures_names_are_only_counted() -> None:
     scores |= {f"bad {place}": around(0.3 + 0.0001 * place, 0.1) for place in range(7)} | {"worst": around(0.6)}
     found = verdict(scores)
     assert found.sentence == (
-        "No clear winner: good 0 has the best average mean squared error, 0.1, and is better than 8 others, "
-        "but its lead over good 1, good 2, good 3, good 4, good 5 and good 6 is not significant."
+        "No clear winner: good 0 has the lowest average mean squared error, 0.1, and is significantly better than 8 "
+        "others, but its lead over good 1, good 2, good 3, good 4, good 5 and good 6 is not significant."
     )
-    assert found.details[0].startswith("How sure: if 8 of them were as good as good 0")
-    assert "Of the others 55 pairs differ: the tests of all pairs are in the report." in found.details
-    assert not any("is better than" in line for line in found.details)
+    assert found.details[0].startswith("How certain: if one of 8 others were really as good as good 0")
+    assert "Among the others, 55 pairs differ significantly; the report has the tests of all pairs." in found.details
+    assert not any("better than" in line for line in found.details)
 
 
 def test_no_difference_is_said_to_be_none() -> None:
     found = verdict({"sh": around(0.101, 0.1), "td": around(0.1, 0.1)})
     assert found.winner is None
     assert found.leaders == ("td", "sh")
-    assert found.sentence.startswith("No significant difference between the two: seeds of the same architecture")
+    assert found.sentence.startswith("No significant difference between the two: chance alone, that is, variation")
 
 
 def test_best_mean_that_is_no_winner_hides_no_difference_between_others() -> None:
@@ -241,29 +241,29 @@ def test_best_mean_that_is_no_winner_hides_no_difference_between_others() -> Non
     found = verdict({"a": [0.01, 0.01, 0.01, 0.01, 0.55], "b": around(0.2, num=5), "c": around(0.3, num=5)})
     assert (found.winner, found.leaders) == (None, ("a", "b", "c"))
     assert found.sentence == (
-        "No clear winner: a has the best average mean squared error, 0.118, "
+        "No clear winner: a has the lowest average mean squared error, 0.118, "
         "but its lead over b and c is not significant."
     )
-    assert "b is better than c." in found.details
+    assert "b is significantly better than c." in found.details
 
 
 def test_architectures_whose_runs_diverged_are_not_judged() -> None:
     found = verdict({"sh": [0.4, *[None] * 9], "td": around(0.1), "st": [*around(0.2, num=8), None, None]})
     assert found.winner == "td"
-    assert "9 runs of sh diverged; it cannot be judged." in found.details
-    assert "2 runs of st diverged; it is judged by the others." in found.details
+    assert "9 runs of sh diverged, so it cannot be judged." in found.details
+    assert "2 runs of st diverged, so it is judged by the other 8." in found.details
     alone = verdict({"sh": [None] * 10, "td": around(0.1)})
-    assert alone.sentence == "No comparison: td is the only architecture with two runs that did not diverge."
+    assert alone.sentence == "No comparison: td is the only architecture with two or more runs that did not diverge."
     assert alone.winner is None
     nobody = verdict({"sh": [None] * 10, "td": [None] * 10})
-    assert nobody.sentence == "No verdict: no architecture has two runs that did not diverge."
+    assert nobody.sentence == "No verdict: no architecture has two or more runs that did not diverge."
     assert nobody.details == (
-        "Every architecture has 10 seeds.",
-        "All runs of sh and td diverged; they cannot be judged.",
+        "Runs of each architecture: 10 seeds.",
+        "All runs of sh and td diverged, so they cannot be judged.",
     )
     single = verdict({"sh": [0.1], "td": [0.2]}, sample="trials")
-    assert single.sentence == "No verdict: no architecture has two runs, and one alone tells nothing."
-    assert single.details == ("Every architecture has 1 trial.",)
+    assert single.sentence == "No verdict: no architecture has more than one run, and a single run proves nothing."
+    assert single.details == ("Runs of each architecture: 1 trial.",)
 
 
 def test_architectures_without_a_setting_to_train_again_are_not_forgotten() -> None:
@@ -271,14 +271,14 @@ def test_architectures_without_a_setting_to_train_again_are_not_forgotten() -> N
     found = verdict({"sh": [], "td": around(0.1), "st": around(0.2)})
     assert found.winner == "td"
     assert found.details[1:] == (
-        "Every architecture has 0 to 10 seeds.",
-        "sh has none, and cannot be judged.",
+        "Runs of each architecture: 0 to 10 seeds.",
+        "sh has no runs, so it cannot be judged.",
     )
 
 
 def test_one_architecture_stands_alone() -> None:
     assert verdict({"td": around(0.1)}).sentence == (
-        "td stands alone: its mean squared error is 0.1 on average over 10 seeds."
+        "Nothing to compare td with: its mean squared error is 0.1 on average over 10 seeds."
     )
 
 
@@ -286,20 +286,21 @@ def test_learning_nothing_is_no_victory() -> None:
     found = verdict({"sh": around(1.02), "td": around(0.99)})
     assert found.winner is None
     assert found.sentence.startswith(
-        "None of them has learned the task: no average is clearly better than chance (1: predict 1)"
+        "None of them has learned the task: none of their averages is clearly better than chance "
+        "(score 1; baseline: predict 1)"
     )
     assert found.details == (
         "Average mean squared error: td 0.99, sh 1.02; lower is better.",
-        "Every architecture has 10 seeds.",
+        "Runs of each architecture: 10 seeds.",
     )
     assert "learned" not in verdict({"sh": around(1.02), "td": around(0.99)}, sample="trials").sentence
     alone = verdict({"td": around(0.99)})
     assert alone.sentence.startswith(
-        "td has not learned the task: its average is not clearly better than chance (1: predict 1)"
+        "td has not learned the task: its average is not clearly better than chance (score 1; baseline: predict 1)"
     )
     some = verdict({"sh": around(1.02), "td": around(0.2)})
     assert some.winner == "td"
-    assert some.details[-1] == "sh is not clearly better than chance (1: predict 1)."
+    assert some.details[-1] == "sh is not clearly better than chance (score 1; baseline: predict 1)."
 
 
 def test_learned_means_clearly_better_than_chance() -> None:

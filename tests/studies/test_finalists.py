@@ -278,7 +278,7 @@ def test_report_says_how_the_setting_was_chosen(three: StudyRecord, done: StudyR
     report = make_report(three)
     page = report.to_html()
     assert "The 3 settings that were best on validation data were each trained again 3 times" in page
-    assert "The best of the 3 by its runs' mean score on validation data counts." in page.replace("&#x27;", "'")
+    assert "Of these 3, the one with the best mean score on validation data counts." in page.replace("&#x27;", "'")
     gru = three.arms[0]
     assert gru.chosen is not None
     assert report.to_json()["parts"][0]["best_settings"]["gru"] == dict(gru.chosen.point) != dict(gru.trials[0].point)

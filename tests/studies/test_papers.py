@@ -198,7 +198,7 @@ def test_zhangs_protocol_is_theirs() -> None:
             grid = {tuple(point[name] for name in names) for point in each.arm.space.grid()}
             if own := {dimension.name for dimension in each.arm.space} - set(names):
                 assert own == {"square_scale"}
-                assert any("which is tuned" in text for text in paper(name).deviations_at("paper"))
+                assert any("is tuned" in text for text in paper(name).deviations_at("paper"))
             rates, biases = (1e-2, 1e-3, 1e-4, 1e-5), (-5, -3, -1, 0, 1, 3, 5)
             assert grid == ({(r, b) for r in rates for b in biases} if is_lstm else {(r,) for r in rates})
             assert (each.arm.hyperparameters.optimiser, each.arm.hyperparameters.batch_size) == ("adam", 50)

@@ -60,12 +60,12 @@ def test_unfinished_study_says_who_works_on_it_and_how_long_it_takes(tmp_path: P
     assert [each.num_ended for each in status.arms] == [2, 2]
     # 50 s a trial: 4 of tuning are left, of which one lot has had 30 s; then 3 seeds of 2 arms
     assert status.seconds_left == pytest.approx(4 * 50 - 30 + 6 * 50, abs=2)
-    assert "4 of 8 trials, about 7 min 50 s left, 1 at work" in str(status).replace("49 s", "50 s")
+    assert "4 of 8 trials, about 7 min 50 s left, 1 worker active" in str(status).replace("49 s", "50 s")
     with store.transaction() as connection:
         connection.execute(LOTS.update().values(grace=1.0))
     late = study_status("small", store)
     assert (late.workers, [each.name for each in late.lost]) == ((), ["machine:1:a"])
-    assert "nobody at work" in str(late)
+    assert "no worker active" in str(late)
 
 
 def test_two_workers_halve_the_time(tmp_path: Path) -> None:

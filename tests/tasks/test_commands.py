@@ -25,7 +25,7 @@ def test_list_shows_every_task(capsys) -> None:
     assert [entry["name"] for entry in shown["tasks"]] == list(TASKS)
     assert shown["tasks"][0] == {
         "name": "adding",
-        "summary": "add two marked numbers of a long sequence",
+        "summary": "add the two marked numbers of a long sequence",
         "citation": "Zhang et al. 4.4 [Z45]",
     }
 
@@ -37,7 +37,9 @@ def test_list_shows_one_kind_alone(capsys) -> None:
 
 
 def test_list_of_tasks_has_sizes_and_scores(capsys) -> None:
-    table, _, on_data = run(capsys, "list", "tasks").partition("\n\nread files, which `rnnlab data list` names: ")
+    table, _, on_data = run(capsys, "list", "tasks").partition(
+        "\n\nTasks that read data files (see `rnnlab data list`): "
+    )
     assert on_data.strip().split(", ") == [entry.name for entry in TASKS.values() if entry.data_set]
     rows = {line.split()[0]: line.split()[1:8] for line in table.splitlines()}
     assert rows["adding"] == ["2", "1", "100", "50", "mse", "0.1667", "0"]

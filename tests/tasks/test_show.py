@@ -213,8 +213,8 @@ def test_description_holds_everything_for_a_program() -> None:
 
 
 def test_summary_says_how_training_is_fed() -> None:
-    assert "training    drawn at random; a pass has 100,000 sequences" in summary(task("adding"))
-    assert "training    fresh sequences without end" in summary(task("parentheses"))
+    assert "training    drawn at random; one pass is 100,000 sequences" in summary(task("adding"))
+    assert "training    new sequences in every batch" in summary(task("parentheses"))
     assert "2 inputs, 1 output, 100 steps, batches of 50" in summary(task("adding"))
     assert "--num-samples 3,5 --num-inputs 32 --length 5 --input-once false --seed 0" in summary(
         task("capacity", num_samples=(3, 5))
