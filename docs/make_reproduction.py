@@ -29,10 +29,10 @@ MOST_DRAWN = 6  # comparisons of a study whose drawings are all in its report; w
 INTRODUCTION = """# The papers' experiments, repeated
 
 These are the papers' experiments ([papers-experiments.md](papers-experiments.md)) at scale `gpu`, run in pieces on one
-H200. The tables are computed from the records in [results/records](../results/records) by `docs/make_reproduction.py`;
-the remarks under each experiment are ours. The number after ± is half of the 95 % bootstrap interval of a mean over
-seeds. With as few as five seeds, that interval is too narrow: for normally distributed scores, it contains the true
-mean about 84 times in 100.
+H200, except where a CPU is named. The tables are computed from the records in [results/records](../results/records) by
+`docs/make_reproduction.py`; the remarks under each experiment are ours. The number after ± is half of the 95 % bootstrap
+interval of a mean over seeds. With as few as five seeds, that interval is too narrow: for normally distributed scores,
+it contains the true mean about 84 times in 100.
 
 The specification of each experiment lists the paper's claims, in our words, and how each is checked. A comparison is
 tested statistically if several seeds were trained (Welch's test) or settings were drawn at random (tests of ranks and
@@ -145,7 +145,7 @@ def _experiment(name: str, record: StudyRecord) -> Iterator[str]:
     yield f"{paper.source}: {record.spec.title}. [Report](../results/reports/{name}.html), "
     yield f"[record](../results/records/{name}.json.gz). {_circumstances(record)}"
     yield ""
-    yield f"    rnnlab study run {name} --scale {record.spec.scale} --device cuda"
+    yield f"    rnnlab study run {name} --scale {record.spec.scale} --device {'cuda' if _on_gpus(record) else 'cpu'}"
     if numbers := _numbers(beside(record, paper)):
         yield ""
         yield from numbers
