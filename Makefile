@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# add two marked numbers of a sequence: about two minutes, on one thread, since networks this small gain nothing from a second
+# add two marked numbers of a sequence: about a minute, on one thread, since networks this small gain nothing from a second
 DEMO := sh st td lstm --task adding --length 30 --num-evaluation 300 --parameters 1500 --trials 32 --seeds 10 --steps 600
 
 # tests run side by side: threads that wait for one another sleep, and leave the cores to other tests
