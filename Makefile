@@ -20,7 +20,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/installed ## a fair comparison of four architectures with a report, in demo/; minutes
+demo: $(VENV)/installed ## a fair comparison of four architectures with a report, in demo/; about a minute
 	@mkdir -p demo
 	OMP_NUM_THREADS=1 $(BIN)/rnnlab compare $(DEMO) --store demo/rnnlab.db -o demo/report.html
 
