@@ -175,10 +175,16 @@ def test_records_are_of_the_specifications_as_they_stand(name: str) -> None:
 
 @pytest.mark.parametrize("name", make_reproduction.records())
 def test_results_come_from_the_machine_that_they_are_said_to(name: str) -> None:
-    """Every trial of a record was trained on the GPU, by kernels of ours, in a time that is known."""
+    """Every trial of a record was trained on the GPU, by kernels of ours, unless its remarks begin with another machine.
+
+    The time is known.
+    """
     record = make_reproduction.records()[name]
     runs = [trial.run for each in record.arms for trial in each.all_trials if trial.has_ended]
-    assert {(run["device"], run["path"].partition(":")[0]) for run in runs} == {("NVIDIA H200", "gpu")}
+    remarks = (make_reproduction.RESULTS / "notes" / f"{name}.md").read_text()
+    is_cpu = remarks.startswith("This record was made on two cores of a CPU")
+    machine = ("cpu", "cpu") if is_cpu else ("NVIDIA H200", "gpu")
+    assert {(run["device"], run["path"].partition(":")[0]) for run in runs} == {machine}
     assert sum(each.num_trials for each in record.sittings) == len(runs)
     assert (make_reproduction.RESULTS / "reports" / f"{name}.html").exists()
     assert all(each.study.startswith(f"{name}-gpu") for each in record.sittings)
