@@ -175,7 +175,7 @@ def test_records_are_of_the_specifications_as_they_stand(name: str) -> None:
 
 @pytest.mark.parametrize("name", make_reproduction.records())
 def test_results_come_from_the_machine_that_they_are_said_to(name: str) -> None:
-    """Every trial of a record was trained on the GPU, by kernels of ours, unless its remarks begin with another machine.
+    """Every trial of a record was trained on the GPU, by our kernels, unless its remarks begin with another machine.
 
     The time is known.
     """
