@@ -13,6 +13,7 @@ from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.layout import SMALLEST, batch_tile, padded
 from rnnlab.engine.gpu.program import GpuProgram, cuda_obstacle, is_interpreted
 from rnnlab.engine.gpu.relay import relay_obstacle, relay_shapes
+from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import Product, choices
@@ -158,18 +159,18 @@ def relay_reason(program: GpuProgram, sizes: tuple[int, int], processors: int, d
     """
     obstacle = "Triton's interpreter has no clusters" if is_interpreted() else cuda_obstacle(device)
     obstacle = obstacle or relay_obstacle(program)
-    described: list[str] = []
-    for legs in () if obstacle else program.relays:
-        shapes = relay_shapes(program, legs, sizes, processors, device)
-        if isinstance(shapes, str):
-            obstacle = shapes
-            break
-        rows = " or ".join(map(str, sorted({shape.rows for shape in shapes})))
-        count = shapes[0].num_programs
-        described.append(f"{len(legs)} layers side by side, clusters of {count} programs for {rows} sequences each")
+    found = [relay_shapes(program, legs, sizes, processors, device) for legs in program.relays if not obstacle]
+    obstacle = obstacle or next((each for each in found if isinstance(each, str)), None)
     if obstacle:
         raise ModelError(f"the layers cannot run side by side on the GPU: {obstacle}")
+    described = (_side_by_side(shapes) for shapes in found if not isinstance(shapes, str))
     return f"{', then '.join(described)}, asked for"
+
+
+def _side_by_side(shapes: tuple[Shape, ...]) -> str:
+    rows = " or ".join(map(str, sorted({shape.rows for shape in shapes})))
+    programs = f"clusters of {shapes[0].num_programs} programs for {rows} sequences each"
+    return f"{len(shapes)} layers side by side, {programs}"
 
 
 def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: int) -> float | None:

@@ -223,12 +223,12 @@ class GpuProgram:
     def handed(self) -> frozenset[EdgeSpec]:
         """The edges between legs of a relay."""
         leg_of = {key: leg for leg in self.relay_of for key in self.plan.components[leg].nodes}
-        edges = (edge for edge in self.architecture.edges if edge.source in leg_of and edge.target in leg_of)
-        return frozenset(
-            edge
-            for edge in edges
-            if leg_of[edge.source] in set(self.relay_of[leg_of[edge.target]]) - {leg_of[edge.target]}
-        )
+        found: set[EdgeSpec] = set()
+        for edge in self.architecture.edges:
+            giver, taker = leg_of.get(edge.source), leg_of.get(edge.target)
+            if giver is not None and taker is not None and giver != taker and giver in self.relay_of[taker]:
+                found.add(edge)
+        return frozenset(found)
 
     def _is_factor(self, part: Part) -> bool:
         """Whether a part lies in memory as products take it."""
@@ -247,12 +247,10 @@ class GpuProgram:
 
     def resident(self, number: int) -> Resident:
         """A resident component by its number."""
-        key = ("resident", number)
-        if key not in self._kept:
-            component = self.plan.components[number]
-            handed = self.handed if number in self.relay_of else None
-            self._kept[key] = Resident(component, self.codes_of(component), self.architecture.period, handed)
-        return self._kept[key]
+        component = self.plan.components[number]
+        handed = self.handed if number in self.relay_of else None
+        period = self.architecture.period
+        return self.keep(("resident", number), lambda: Resident(component, self.codes_of(component), period, handed))
 
     def resident_kernel(
         self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None, device: int
@@ -263,7 +261,7 @@ class GpuProgram:
             number: of the component.
             shape: how it is cut up.
             shared: inputs that are one for all members.
-            gradients: in the backward pass.
+            gradients: in the backward pass, which there are.
             device: where it is to run.
         """
         key = ("resident", number, shape, shared, gradients, device)
@@ -410,10 +408,7 @@ class GpuProgram:
         """Narrow read-outs of a resident component: the gradients that they send back are multiplied in its kernel."""
         if not self.is_resident(number):
             return ()
-        key = ("readers", number, shared_memory(), cluster_size())
-        if key not in self._kept:
-            self._kept[key] = self._readers(number)
-        return self._kept[key]
+        return self.keep(("readers", number, shared_memory(), cluster_size()), lambda: self._readers(number))
 
     def _readers(self, number: int) -> tuple[Reader, ...]:
         found: list[Reader] = []

@@ -151,8 +151,8 @@ class ResidentWriter(CudaWriter):
 
     def wait_for(self, layout: Layout, edge: EdgeSpec, steps: str, looked: str | None, *, backward: bool) -> None:
         """Lines that wait until others have told of so many moments; what the telling warp saw may be enough."""
-        known = "0" if looked is None else self.looked(layout, edge, looked)
-        with self.block(f"if ({known} < {steps})" if looked is not None else ""):
+        is_unknown = "" if looked is None else f"if ({self.looked(layout, edge, looked)} < {steps})"
+        with self.block(is_unknown):
             self.add(f"wait_for({self._told(edge, backward)}, {steps});")
 
     def meet_teller(self, condition: str = "") -> None:
