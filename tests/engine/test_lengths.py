@@ -23,13 +23,9 @@ def gradients(model: Model) -> list[torch.Tensor]:
     return found
 
 
-@pytest.mark.parametrize("path", ["cpu", "reference"])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_each_sequence_is_as_if_alone(name: str, path: str) -> None:
-    """Outputs, state at the end, and gradients through both; what stands on the padding plays no part."""
-    model, lengths = make(name, path), torch.tensor([5, 1, 8, 3])
-    x = torch.randn(4, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    y, state = model(x, lengths=lengths)
+def check_as_if_alone(model: Model, x: torch.Tensor, padded: torch.Tensor, lengths: torch.Tensor) -> None:
+    """Outputs, states at the end and gradients of sequences in one batch are those of each by itself."""
+    y, state = model(padded, lengths=lengths)
     (y.sin().sum() + sum(value.cos().sum() for value in state.values.values())).backward()
     together = gradients(model)
     for number, length in enumerate(lengths.tolist()):
@@ -41,6 +37,15 @@ def test_each_sequence_is_as_if_alone(name: str, path: str) -> None:
         (alone.sin().sum() + sum(value.cos().sum() for value in end.values.values())).backward()
     for mine, theirs in zip(together, gradients(model), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("path", ["cpu", "reference"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_each_sequence_is_as_if_alone(name: str, path: str) -> None:
+    """Outputs, state at the end, and gradients through both; what stands on the padding plays no part."""
+    model, lengths = make(name, path), torch.tensor([5, 1, 8, 3])
+    x = torch.randn(4, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    check_as_if_alone(model, x, x, lengths)
 
 
 @pytest.mark.parametrize("path", ["cpu", "reference"])
@@ -193,18 +198,7 @@ def test_each_sequence_is_as_if_alone_where_steps_read_later_ones(name: str, pat
     model, lengths = reads_ahead(name, path), torch.tensor([5, 1, 8, 5, 3], dtype=torch.uint8)
     x = torch.randn(5, 8, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     padded = torch.where((torch.arange(8) < lengths[:, None])[..., None], x, torch.nan)
-    y, state = model(padded, lengths=lengths)
-    (y.sin().sum() + sum(value.cos().sum() for value in state.values.values())).backward()
-    together = gradients(model)
-    for number, length in enumerate(lengths.tolist()):
-        alone, end = model(x[number : number + 1, :length])
-        torch.testing.assert_close(y[number, :length], alone[0], rtol=1e-12, atol=1e-12)
-        assert not y[number, length:].any()
-        for part, value in end.values.items():
-            torch.testing.assert_close(state.values[part][:, number], value[:, 0], rtol=1e-12, atol=1e-12)
-        (alone.sin().sum() + sum(value.cos().sum() for value in end.values.values())).backward()
-    for mine, theirs in zip(together, gradients(model), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+    check_as_if_alone(model, x, padded, lengths)
 
 
 def test_members_that_read_the_future_are_as_if_alone() -> None:
