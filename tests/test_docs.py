@@ -1,7 +1,6 @@
 """Every block of README and docs runs, every test that the mathematics names exists, nothing generated is stale."""
 
 import ast
-import doctest
 import json
 import re
 import sys
@@ -14,6 +13,7 @@ import pytest
 from rnnlab import CELLS
 from rnnlab.cli import main
 from rnnlab.studies.finding import find_spec
+from tests.pages import blocks, run_examples
 from tests.report.made_records import demo_record
 
 ROOT = Path(__file__).parents[1]
@@ -22,10 +22,6 @@ import make_reference  # noqa: E402
 import make_reproduction  # noqa: E402
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def named(paths: list[Path]) -> list:
@@ -46,11 +42,7 @@ def folder(tmp_path: Path, monkeypatch) -> Iterator[Path]:
     "page", named([page for page in PAGES if blocks(page, "pycon") and page != make_reference.PAGE])
 )
 def test_python_blocks_run(page: Path, folder: Path) -> None:
-    examples = doctest.DocTestParser().get_doctest("\n".join(blocks(page, "pycon")), {}, page.name, str(page), 0)
-    report: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(examples, out=report.append)
-    assert examples.examples
-    assert not report, "".join(report)
+    run_examples(page)
 
 
 @pytest.mark.parametrize("page", named([page for page in PAGES if blocks(page, "console")]))

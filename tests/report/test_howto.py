@@ -1,6 +1,5 @@
 """The page on comparing: its examples run, its commands mean what they say, its messages are those of the program."""
 
-import doctest
 import json
 import re
 from pathlib import Path
@@ -8,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from rnnlab.cli import main
+from tests.pages import blocks, run_examples
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "compare.md"
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(autouse=True)
@@ -22,19 +18,15 @@ def folder(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_examples_run() -> None:
-    examples = doctest.DocTestParser().get_doctest("\n".join(blocks("pycon")), {}, PAGE.name, str(PAGE), 0)
-    report: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(examples, out=report.append)
-    assert len(examples.examples) > 5
-    assert not report, "".join(report)
+    run_examples(PAGE)
 
 
 def test_commands_run_with_less_to_do(capsys) -> None:
     """As they stand they take minutes."""
-    (mine,) = blocks("json")
+    (mine,) = blocks(PAGE, "json")
     json.loads(mine)
     Path("mine.json").write_text(mine)
-    commands = re.findall(r"^\$ rnnlab (.*)$", "\n".join(blocks("console")), re.MULTILINE)
+    commands = re.findall(r"^\$ rnnlab (.*)$", "\n".join(blocks(PAGE, "console")), re.MULTILINE)
     assert len(commands) == 3
     for command in commands:
         words = command.replace("--budget 10m", "--budget 0.01s").replace("--length 25", "--length 5").split()

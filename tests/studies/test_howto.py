@@ -1,6 +1,5 @@
 """The pages on tuning and studies: their commands print what they show, but for the last digits, and examples run."""
 
-import doctest
 import re
 import subprocess
 from pathlib import Path
@@ -9,15 +8,12 @@ from typing import Any
 import pytest
 
 from rnnlab.cli import main
+from tests.pages import blocks, run_examples
 from tests.training.test_howto import scores, words
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto"
 PAGES = [HOWTO / name for name in ("tune.md", "own-space.md", "study.md")]
 CLUSTER = HOWTO / "cluster.md"
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def files(page: Path, language: str) -> dict[str, str]:
@@ -43,11 +39,7 @@ def test_page_runs_from_its_beginning_to_its_end(
         assert words(printed) == words(shown)
         assert scores(printed) == pytest.approx(scores(shown), rel=0.1)
         assert scores(shown)
-    examples = doctest.DocTestParser().get_doctest("\n".join(blocks(page, "pycon")), {}, page.name, str(page), 0)
-    report: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(examples, out=report.append)
-    assert examples.examples
-    assert not report, "".join(report)
+    run_examples(page)
 
 
 def test_script_for_slurm_is_a_script(tmp_path: Path) -> None:

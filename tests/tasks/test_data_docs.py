@@ -1,7 +1,5 @@
 """The table of docs/data.md says what the code and the golden counts say."""
 
-import doctest
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +7,12 @@ import pytest
 
 from rnnlab.tasks.data_catalogue import DATA_SETS
 from rnnlab.tasks.data_tasks import AbstractDataTask
+from tests.pages import run_examples
 from tests.tasks.test_real_data import GOLDEN, KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "data.md").read_text()
-HOWTO = (ROOT / "docs" / "howto" / "data.md").read_text()
+HOWTO = ROOT / "docs" / "howto" / "data.md"
 
 
 def counts(task: AbstractDataTask) -> tuple[list[int], str]:
@@ -62,9 +61,4 @@ def folder(tmp_path: Path, monkeypatch) -> Iterator[None]:
 
 
 def test_howto_runs(folder: None) -> None:
-    blocks = re.findall(r"^```pycon\n(.*?)^```$", HOWTO, flags=re.DOTALL | re.MULTILINE)
-    examples = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "data.md", "data.md", 0)
-    report: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(examples, out=report.append)
-    assert len(examples.examples) > 10
-    assert not report, "".join(report)
+    run_examples(HOWTO)

@@ -1,6 +1,5 @@
 """The page on own tasks: its file works as written, its blocks print what they show, and the contract holds."""
 
-import doctest
 import re
 from pathlib import Path
 
@@ -8,35 +7,28 @@ import pytest
 
 from rnnlab import task
 from rnnlab.cli import main
+from tests.pages import blocks, run_examples
 from tests.tasks import contract
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "own-task.md"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
-
-
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (source,) = blocks("python")
+    (source,) = blocks(PAGE, "python")
     Path("parity.py").write_text(source)
 
 
 def test_commands_print_what_they_show(capsys) -> None:
-    for block in blocks("console"):
+    for block in blocks(PAGE, "console"):
         for command, shown in re.findall(r"^\$ rnnlab (.*)\n((?:(?!\$).*\n)*)", block, re.MULTILINE):
             assert main(command.split()) == 0
             assert capsys.readouterr().out == shown
 
 
 def test_examples_run() -> None:
-    examples = doctest.DocTestParser().get_doctest("\n".join(blocks("pycon")), {}, PAGE.name, str(PAGE), 0)
-    report: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(examples, out=report.append)
-    assert len(examples.examples) > 10
-    assert not report, "".join(report)
+    run_examples(PAGE)
 
 
 def test_own_task_keeps_the_contract() -> None:

@@ -1,6 +1,5 @@
 """The page on data of one's own: its file works as written, its blocks show what is printed, and the contract holds."""
 
-import doctest
 import re
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,16 @@ import pytest
 from rnnlab import CheckpointError, Hyperparameters, TaskError, architecture, task, train
 from rnnlab.cli import main
 from rnnlab.tasks.registry import digest_json
+from tests.pages import blocks, run_examples
 from tests.tasks import contract
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "own-data.md"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
-
-
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (source,) = blocks("python")
+    (source,) = blocks(PAGE, "python")
     Path("sensors.py").write_text(source)
     write_table(seed=0)
 
@@ -34,18 +30,14 @@ def write_table(seed: int) -> None:
 
 
 def test_command_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = blocks("console")
+    (block,) = blocks(PAGE, "console")
     ((command, shown),) = re.findall(r"^\$ rnnlab (.*)\n((?:(?!\$).*\n)*)", block, re.MULTILINE)
     assert main(command.split()) == 0
     assert capsys.readouterr().out.startswith(shown)
 
 
 def test_examples_run() -> None:
-    examples = doctest.DocTestParser().get_doctest("\n".join(blocks("pycon")), {}, PAGE.name, str(PAGE), 0)
-    report: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(examples, out=report.append)
-    assert len(examples.examples) > 10
-    assert not report, "".join(report)
+    run_examples(PAGE)
 
 
 def test_task_keeps_the_contract() -> None:

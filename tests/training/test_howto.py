@@ -1,18 +1,14 @@
 """The page on training: commands print what it shows, but for the last digits, which differ between processors."""
 
-import doctest
 import re
 from pathlib import Path
 
 import pytest
 
 from rnnlab.cli import main
+from tests.pages import blocks, run_examples
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "train.md"
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 SCORE = r"\b\d\.\d{3,}(?:e-\d+)?\b"
@@ -34,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch) -> None:
 
 def test_commands_print_what_they_show(capsys) -> None:
     commands = [
-        found for block in blocks("console") for found in re.findall(r"^\$ rnnlab (.*)\n((?:(?!\$).*\n)*)", block)
+        found for block in blocks(PAGE, "console") for found in re.findall(r"^\$ rnnlab (.*)\n((?:(?!\$).*\n)*)", block)
     ]
     assert len(commands) == 2
     for command, shown in commands:
@@ -46,8 +42,4 @@ def test_commands_print_what_they_show(capsys) -> None:
 
 
 def test_examples_run() -> None:
-    examples = doctest.DocTestParser().get_doctest("\n".join(blocks("pycon")), {}, PAGE.name, str(PAGE), 0)
-    report: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(examples, out=report.append)
-    assert len(examples.examples) > 10
-    assert not report, "".join(report)
+    run_examples(PAGE)
