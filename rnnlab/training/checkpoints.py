@@ -28,7 +28,7 @@ from torch import Tensor
 
 from rnnlab.errors import CheckpointError
 
-FORMAT = "rnnlab checkpoint 2"
+FORMAT = "rnnlab checkpoint 3"
 FILE = "checkpoint.safetensors"
 PARTIAL = "partial"  # a folder, for one that is being written
 NEW = "new.safetensors"

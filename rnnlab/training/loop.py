@@ -59,7 +59,8 @@ def train(
         hyperparameters: those of one network, or for a population a sequence with one for each member.
         start: a trained model to begin with, for all members, or a population with one for each; it is not changed. By
             default, each member draws its parameters from its own seed.
-        seed: the seed of batches, noise and dropout, which all members share: each is trained as it would be alone.
+        seed: the seed of batches, which all members share, and with each member's own seed that of its weight noise and
+            dropout. So each member is trained as it would be alone.
         device: where to train.
         path, precision: as in `Model`.
         use_graph: whether steps run as a CUDA graph. By default they do on a GPU, except for streams that are cut

@@ -68,39 +68,6 @@ class Layout:
         return torch.where(found < 0, count, found).to(device), count
 
 
-class Disturbance:
-    """Weight noise and dropout (P): what a step does to the numbers before the networks run.
-
-    All members share the draws, each scaled by its own hyperparameters, so that a member's do not depend on who is
-    trained beside it. Noise goes to all matrices. Dropout hides hidden units from the outputs, by zeros in the rows of
-    the read-out matrices; the same units for all sequences and times of a step.
-    """
-
-    def __init__(self, layout: Layout, members: Sequence[Hyperparameters], device: torch.device | str) -> None:
-        self.uses_noise = any(member.weight_noise for member in members)
-        self.uses_dropout = any(member.dropout for member in members)
-        deviation = torch.tensor([[member.weight_noise] for member in members], device=device)
-        self.deviation = deviation * layout.is_matrix(device) if self.uses_noise else None  # [P, N]
-        self.dropout = torch.tensor([[member.dropout] for member in members], device=device)
-        self.rows, self.num_rows = layout.read_out_rows(device)
-
-    def share(self, generator: torch.Generator) -> Tensor | None:
-        """What each number is multiplied by, [P, N]: 0 for units that are hidden, and more for the others."""
-        if not self.uses_dropout:
-            return None
-        uniform = torch.rand(self.num_rows, generator=generator, device=generator.device)
-        kept = (uniform >= self.dropout) / (1 - self.dropout)  # [P, rows]
-        ones = torch.ones_like(self.dropout)
-        return torch.cat((kept, ones), dim=1)[:, self.rows]
-
-    def noise(self, generator: torch.Generator) -> Tensor | None:
-        """What is added to each number, [P, N]."""
-        if self.deviation is None:
-            return None
-        normal = torch.randn(self.deviation.shape[1], generator=generator, device=generator.device)
-        return normal * self.deviation
-
-
 def starting_numbers(start: Model, architecture: Architecture, members: Sequence[Hyperparameters]) -> Tensor:
     """The numbers of a model as members begin with them, [P, N] in float32 on the CPU.
 

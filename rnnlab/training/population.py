@@ -15,13 +15,14 @@ from rnnlab.training.events import Compacted, Evaluated, Event, MemberFinished, 
 from rnnlab.training.feed import Feed, batch_seeds
 from rnnlab.training.graphs import GraphedStep, GraphedStreamStep
 from rnnlab.training.hyperparameters import Hyperparameters
+from rnnlab.training.noise import Noise
 from rnnlab.training.numbers import Layout, arrays_of, build_model
 from rnnlab.training.optimisers import Coefficients
 from rnnlab.training.run import FINISHED, INFEASIBLE, Run
 from rnnlab.training.saving import Snapshot
 from rnnlab.training.standing import REASONS, Standing, Watch, column, decide
 from rnnlab.training.state import TrainingState
-from rnnlab.training.step import Noise, TrainingStep
+from rnnlab.training.step import TrainingStep
 
 
 class Population:
@@ -56,7 +57,7 @@ class Population:
         self._layout = Layout(architecture)
         self._batch_size = members[0].batch_size or task.batch_size
         self._feed = Feed(task, self._batch_size, batch_seeds(members, seed), device)
-        self._noise = Noise(seed, device)
+        self._noise = Noise(members, seed, device)
         if snapshot is None:
             self._begin(self._layout.initial(members) if start is None else start)
         else:
@@ -80,6 +81,7 @@ class Population:
         self._kept[self._left] = snapshot.kept
         self._feed.position = snapshot.position
         self._feed.select_members(self.task.select_members(self._rows), self._rows)
+        self._noise.select_members(self._rows)
         for name, generator in self._generators.items():
             generator.set_state(snapshot.generators[name])
         self.num_steps = int(self._state.step)
@@ -88,6 +90,7 @@ class Population:
         """Make a model and a step for the members that are left."""
         members = [self.members[row] for row in self._rows]
         self._feed.select_members(self.task.select_members(self._rows), self._rows)
+        self._noise.select_members(self._rows)
         self._model = self._built(members, len(members))
         plain = TrainingStep(self._model, self._layout, members, self._state, self._feed, self._noise)
         self._schedule = plain.rules.schedule
@@ -97,7 +100,7 @@ class Population:
     @property
     def _generators(self) -> dict[str, torch.Generator]:
         batches = {f"batches {seed}": generator for seed, generator in self._feed.generators.items()}
-        return batches | {"weights": self._noise.weights, "dropout": self._noise.dropout}
+        return batches | {f"{purpose} {seed}": found for (purpose, seed), found in self._noise.generators.items()}
 
     @property
     def _left(self) -> list[int]:

@@ -12,17 +12,9 @@ from rnnlab.training.feed import Feed
 from rnnlab.training.fused import FusedLearning, has_fused
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.learning import Rules, learn
-from rnnlab.training.numbers import Disturbance, Layout, arrays_of
-from rnnlab.training.seeds import seeded
+from rnnlab.training.noise import Disturbance, Noise
+from rnnlab.training.numbers import Layout, arrays_of
 from rnnlab.training.state import TrainingState
-
-
-class Noise:
-    """The generators of weight noise and of dropout, one for each, so that neither shifts the other's draws."""
-
-    def __init__(self, seed: int, device: torch.device) -> None:
-        self.weights = seeded("weight noise", seed, device)
-        self.dropout = seeded("dropout", seed, device)
 
 
 class TrainingStep:
@@ -50,7 +42,7 @@ class TrainingStep:
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
         """All generators that a step draws from."""
-        return *self.feed.generators.values(), self._noise.weights, self._noise.dropout
+        return *self.feed.generators.values(), *self._noise.generators.values()
 
     @property
     def task(self) -> AbstractTask:
@@ -63,8 +55,8 @@ class TrainingStep:
 
     def learn_from(self, batch: Batch) -> None:
         """Do one step."""
-        share = self.disturbance.share(self._noise.dropout)
-        losses, gradients = self._losses_and_gradients(batch, share, self.disturbance.noise(self._noise.weights))
+        share = self.disturbance.share(self._noise)
+        losses, gradients = self._losses_and_gradients(batch, share, self.disturbance.noise(self._noise))
         self._learn(losses, gradients if share is None else gradients.mul_(share))
 
     def _losses_and_gradients(self, batch: Batch, share: Tensor | None, noise: Tensor | None) -> tuple[Tensor, Tensor]:

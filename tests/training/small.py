@@ -6,10 +6,11 @@ import torch
 
 from rnnlab import AbstractTask, Architecture, Hyperparameters, Run, architecture, task
 from rnnlab.training.feed import Feed, batch_seeds
+from rnnlab.training.noise import Noise
 from rnnlab.training.numbers import Layout, build_model
 from rnnlab.training.optimisers import Coefficients
 from rnnlab.training.state import TrainingState
-from rnnlab.training.step import Noise, TrainingStep
+from rnnlab.training.step import TrainingStep
 
 CPU = torch.device("cpu")
 
@@ -52,7 +53,7 @@ def training_step(
     state = TrainingState.initial(layout.initial(members), members, coefficients)
     model = build_model(net, members, population=len(members), device="cpu", path=path, precision="float32")
     feed = Feed(of, members[0].batch_size or of.batch_size, batch_seeds(members, 0), CPU)
-    return TrainingStep(model, layout, members, state, feed, Noise(0, CPU))
+    return TrainingStep(model, layout, members, state, feed, Noise(members, 0, CPU))
 
 
 def assert_same_member(one: Run, number: int, other: Run, other_number: int) -> None:

@@ -214,8 +214,8 @@ def test_any_changed_bit_is_found(store: CheckpointStore) -> None:
 
 
 def test_other_version_is_refused(store: CheckpointStore, monkeypatch) -> None:
-    monkeypatch.setattr(checkpoints, "FORMAT", "rnnlab checkpoint 3")
-    with pytest.raises(CheckpointError, match="has format 'rnnlab checkpoint 2', this version of rnnlab reads"):
+    monkeypatch.setattr(checkpoints, "FORMAT", "rnnlab checkpoint 4")
+    with pytest.raises(CheckpointError, match="has format 'rnnlab checkpoint 3', this version of rnnlab reads"):
         store.load()
 
 
@@ -280,5 +280,5 @@ def test_process_that_is_killed_while_it_saves_leaves_a_whole_checkpoint(tmp_pat
 def test_metadata_are_plain_json(store: CheckpointStore) -> None:
     length = int.from_bytes(store.path.read_bytes()[:8], "little")
     header = json.loads(store.path.read_bytes()[8 : 8 + length])["__metadata__"]
-    assert header["format"] == "rnnlab checkpoint 2"
+    assert header["format"] == "rnnlab checkpoint 3"
     assert json.loads(header["run"]) == RUN

@@ -10,12 +10,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from rnnlab import AbstractTask, Batch, TrainingError, train
 from rnnlab.training.feed import Feed
 from rnnlab.training.learning import member_norms
-from rnnlab.training.numbers import Disturbance, Layout, arrays_of
-from rnnlab.training.seeds import seeded
+from rnnlab.training.noise import Disturbance, Noise
+from rnnlab.training.numbers import Layout, arrays_of
 from rnnlab.training.step import pieces
 from tests.tasks.contract import WAITING, Recorder
 from tests.training.oracle import train_plainly
-from tests.training.small import adding, network, quick, training_step
+from tests.training.small import CPU, adding, network, quick, training_step
 from tests.training.streams import Letters
 
 DEVICES = {
@@ -96,10 +96,10 @@ def test_stream_carries_its_state_from_batch_to_batch_and_begins_anew() -> None:
     assert step.feed.position == 2, "a pass has 5 batches"
 
 
-def test_weight_noise_is_drawn_for_matrices_alone_and_alike_for_all() -> None:
+def test_weight_noise_is_drawn_for_matrices_alone_and_alike_for_members_of_one_seed() -> None:
     layout = Layout(network(adding(), "gru"))
-    members = [quick(weight_noise=0.1), quick(), quick(weight_noise=0.2)]
-    noise = Disturbance(layout, members, "cpu").noise(seeded("weight noise", 0))
+    members = [quick(weight_noise=0.1), quick(), quick(weight_noise=0.2), quick(weight_noise=0.1, seed=1)]
+    noise = Disturbance(layout, members, "cpu").noise(Noise(members, 0, CPU))
     assert noise is not None
     is_matrix = layout.is_matrix("cpu")
     sizes = sum(spec.size for spec in layout.specs if len(spec.shape) == 2)
@@ -108,12 +108,29 @@ def test_weight_noise_is_drawn_for_matrices_alone_and_alike_for_all() -> None:
     assert not noise[:, ~is_matrix].any()
     assert not noise[1].any()
     torch.testing.assert_close(noise[2], 2 * noise[0])
+    assert (noise[3, is_matrix] != noise[0, is_matrix]).all()
+
+
+def test_a_members_noise_does_not_depend_on_who_else_is_trained() -> None:
+    members = [quick(seed=seed, weight_noise=0.1, dropout=0.5) for seed in (4, 2, 4)]
+    together, alone, others = Noise(members, 0, CPU), Noise(members[1:2], 0, CPU), Noise(members[1:2], 1, CPU)
+    for _ in range(2):
+        normal, uniform = together.normal(5), together.uniform(5)
+        assert torch.equal(normal[0], normal[2])
+        assert not (uniform[0] == uniform[1]).any()
+        assert torch.equal(normal[1], alone.normal(5))
+        assert torch.equal(uniform[1], alone.uniform(5))
+        assert not (normal[1] == others.normal(5)).any()
+    together.select_members([1])
+    assert torch.equal(together.normal(5), alone.normal(5))
+    assert not Noise([quick()], 0, CPU).generators, "a checkpoint would hold them"
 
 
 def test_dropout_hides_whole_units_from_the_outputs_and_nothing_else() -> None:
     net = network(adding(), "gru", units=400)
     layout = Layout(net)
-    share = Disturbance(layout, [quick(dropout=0.25), quick()], "cpu").share(seeded("dropout", 0))
+    members = [quick(dropout=0.25), quick()]
+    share = Disturbance(layout, members, "cpu").share(Noise(members, 0, CPU))
     assert share is not None
     assert (share[1] == 1).all()
     for spec, part in zip(layout.specs, share[0].split(layout.sizes), strict=True):
@@ -127,9 +144,10 @@ def test_dropout_hides_whole_units_from_the_outputs_and_nothing_else() -> None:
 
 
 def test_hidden_units_get_no_gradient_of_their_read_out() -> None:
-    step = training_step(adding(), [quick(dropout=0.5, optimiser="sgd", learning_rate=1.0)], "tanh")
+    members = [quick(dropout=0.5, optimiser="sgd", learning_rate=1.0)]
+    step = training_step(adding(), members, "tanh")
     before = step.state.numbers.clone()
-    share = Disturbance(step.layout, [quick(dropout=0.5)], "cpu").share(seeded("dropout", 0))
+    share = Disturbance(step.layout, members, "cpu").share(Noise(members, 0, CPU))
     assert share is not None
     step()
     moved = step.state.numbers != before
@@ -140,7 +158,7 @@ def test_hidden_units_get_no_gradient_of_their_read_out() -> None:
 def test_hidden_units_are_not_heard_through_noise() -> None:
     member = quick(dropout=0.5, weight_noise=0.1)
     step = training_step(adding(), [member], "tanh")
-    share = Disturbance(step.layout, [member], "cpu").share(seeded("dropout", 0))
+    share = Disturbance(step.layout, [member], "cpu").share(Noise([member], 0, CPU))
     assert share is not None
     before = step.state.numbers.clone()
     step()
