@@ -25,9 +25,9 @@ from rnnlab.engine.nodes import Product, choices
 from rnnlab.engine.plan import plan
 from rnnlab.errors import ModelError
 
-# The cost of a moment of a component, forward and backward together, for a program of 16 sequences, in microseconds:
+# The cost of a time step of a component, forward and backward together, for programs of 16 sequences, in microseconds:
 # _FIRST for the first node, _FURTHER for each further node or second stage, and for every 10,000 matrix numbers of a
-# program _ON_CHIP if they stay in shared memory, or _READ if they are read again at each moment. The estimates of
+# program _ON_CHIP if they stay in shared memory, or _READ if they are read anew in each step. The estimates of
 # `spread.py` are multiplied by _SPREAD, because they are too low for spread networks of these widths. Fitted to timings
 # on an H200 (benchmarks/results/gpu-shapes-h200.json).
 _FIRST = {"bf16": 1.3, "tf32": 2.6, "float32": 3.2}
@@ -181,7 +181,7 @@ def _side_by_side(shapes: tuple[Shape, ...]) -> str:
 
 
 def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: int) -> float | None:
-    """Estimated microseconds of a moment, both passes, if each member has programs of its own.
+    """Estimated microseconds of a time step, both passes, if each member has programs of its own.
 
     None for networks of a kind that was never timed.
     """
@@ -233,7 +233,7 @@ class Tilings(tuple[Tiling, ...]):
 
     @property
     def microseconds(self) -> float:
-        """Estimated microseconds of a moment, both passes."""
+        """Estimated microseconds of a slot of every component, both passes."""
         return sum(each.microseconds for each in self)
 
     @property

@@ -75,7 +75,7 @@ class CudaFunction:
 
 
 def new_stream(device: int) -> torch.cuda.Stream:
-    """A new stream, never destroyed and used by nobody else; torch hands out the same 32 streams in turn."""
+    """A new stream, never destroyed, that torch hands to nobody else; its own streams are the same 32 in turn."""
     stream = ctypes.c_void_p()
     with torch.cuda.device(device):
         _check(_driver().cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING), "make a stream")

@@ -33,7 +33,7 @@ def sigmoid(x):
 def tanh(x):
     small = tl.exp(-2.0 * tl.abs(x))
     size = (1.0 - small) / (1.0 + small)
-    square = x * x  # near zero a difference of numbers about 1 has few digits; this is off by 1.3e-8 of itself
+    square = x * x  # near zero, 1 - small loses digits; this series has a relative error of 1.3e-8
     near = x + x * square * (-0.33333056 + square * (0.13314674 - square * 0.05035468))
     return tl.where(tl.abs(x) < 0.3, near, tl.where(x < 0, -size, size))
 """

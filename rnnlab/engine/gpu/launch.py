@@ -116,7 +116,7 @@ def launch_relay(
     find: Callable[[Argument], Tensor],
     gradients: tuple[Gradients, ...] | None,
 ) -> None:
-    """Launch the kernel of a relay: its legs take one range of the grid's second axis each."""
+    """Launch the kernel of a relay: each leg has a range of the grid's second axis."""
     program = arrays.program
     shapes = relay_shapes(program, legs, (arrays.P, arrays.B), arrays.processors.own, arrays.device)
     assert not isinstance(shapes, str), shapes  # `choose` has checked

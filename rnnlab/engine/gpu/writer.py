@@ -26,7 +26,7 @@ import triton.language as tl
 
 
 @triton.jit
-def rounded(x, otherwise):  # to what tf32 holds, but for what is NaN, which a carry would make zero, or infinite
+def rounded(x, otherwise):  # x in tf32, or `otherwise`: for NaN, which a carry may make zero, and for infinity
     near = ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
     return tl.where(tl.abs(x) < {LEAST_NOT_ROUNDED!r}, near, otherwise)
 """
