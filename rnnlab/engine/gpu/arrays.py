@@ -1,8 +1,12 @@
-"""The arrays of one run on the GPU.
+"""The arrays of one run on the GPU: parameters, inputs, and everything that the forward pass keeps.
 
-Values of all time steps lie in one array for each part of each node's state, [P, K + T + L, B, N]: K rows of what came
-before, T of the sequence, L of zeros for those who look ahead. N is rounded up (`layout.padded`); the columns beyond a
-layer's own are finite, and meet rows of zeros in every matrix.
+`autograd.py` makes one `GpuArrays` for each call of a model; `launch.py` fills it in the forward pass, `backward.py`
+reads it and overwrites its gates with their gradients.
+
+Each part of each node's state has one array of values at all time steps, [P, K + T + L, B, N] (members, times,
+sequences, units). The first K times come before the sequence, T are the sequence, and the last L are zeros for edges
+that look ahead. N is the padded width (`layout.padded`). Padding columns hold finite numbers, and every matrix has rows
+of zeros for them.
 """
 
 from collections.abc import Mapping
@@ -19,7 +23,7 @@ from rnnlab.graph.elements import NodeKey
 
 
 class GpuArrays:
-    """Parameters, inputs and everything that the forward pass computes, for one batch of sequences."""
+    """Parameters, inputs and everything that the forward pass keeps, for one batch of sequences."""
 
     def __init__(
         self,
@@ -29,36 +33,38 @@ class GpuArrays:
         state: Mapping[Part, Tensor] | None,
         first_step: int,
     ) -> None:
-        """Tensors by name; inputs are [P, T, B, N] (tokens [P, T, B]), the values of a state [P, K, B, N]."""
+        """Tensors come by name: inputs as [P, T, B, N] (tokens as [P, T, B]), values of a state as [P, K, B, N]."""
         self.program, self.plan, self.architecture = program, program.plan, program.architecture
         self.parameters, self.inputs, self.state, self.first_step = parameters, inputs, state, first_step
         self.P, self.T, self.B = next(iter(inputs.values())).shape[:3]
         self.device = next(iter(parameters.values())).device
-        # asked here and not in the backward pass, which has a thread of its own that knows of no share
+        # asked here because autograd runs the backward pass in a thread of its own, where the share is not set
         self.processors = processors(self.device)
-        # one input for all members is held once, unless what came before it differs between them
+        # an input that all members share is stored once, unless a state's earlier values of it may differ between them
         self.shared = frozenset(
             name for name, value in inputs.items() if self.P > 1 and value.stride(0) == 0 and state is None
         )
-        self.num_rows = -(-self.T // self.architecture.period)  # times of a node, at most
+        self.num_rows = -(-self.T // self.architecture.period)  # at how many times a node is computed, at most
         self.values = {part: self._new_values(part, units) for part, units in program.state.items()}
+        # second copies of values, in the dtype of products
         self.factors = {part: self._new_factors(part) for part in program.state if program.has_factor(part)}
         self.gates: dict[NodeKey, Tensor] = {}  # [P, times, B, gates * N]
-        self.resets: dict[NodeKey, Tensor] = {}  # what the second product multiplies
-        self.projected: dict[EdgeSpec, Tensor] = {}
-        self._ready: dict[tuple[str, str], Tensor] = {}  # matrices and biases as products want them
+        self.resets: dict[NodeKey, Tensor] = {}  # what the second product multiplies, [P, times, B, N]
+        self.projected: dict[EdgeSpec, Tensor] = {}  # depth inputs at their node's width, [P, times, B, N]
+        self._ready: dict[tuple[str, str], Tensor] = {}  # padded and converted: matrices, biases, values to multiply
         self._allocate()
 
     def _allocate(self) -> None:
-        """Room for what nodes keep at each of their times."""
+        """Allocate what nodes keep at each of their times: gates, resets and projected depth inputs."""
         dtype = self.program.arithmetic.dtype
         for key, code in self.program.codes.items():
             width = padded(code.units)
             shape = (self.P, self.num_rows, self.B)
-            # sums of an output are the output, but for its bias; kernels of cycles take all gates for factors
+            # a hoisted output's sums are the output itself, up to a bias: float32; kernels of cyclic components expect
+            # all gates in the dtype of products
             is_hoisted = self.plan.components[self.plan.component_of[key]].is_hoisted
             kept = torch.float32 if code.is_output and is_hoisted else dtype
-            if key[0] in self.program.unread:  # its sums become its values where they are
+            if key[0] in self.program.unread:  # its sums turn into its values in place
                 self.gates[key] = self.values[key[0], ""]
             else:
                 self.gates[key] = torch.empty(*shape, code.num_gates * width, dtype=kept, device=self.device)
@@ -69,7 +75,7 @@ class GpuArrays:
                     self.projected[product.edge] = torch.empty(*shape, width, device=self.device)
 
     def _new_values(self, part: Part, units: int) -> Tensor:
-        """The values of a part with what came before in place."""
+        """The array of a part's values, with everything filled in that the forward pass does not compute."""
         before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
         is_tokens = part[0] in self.program.tokens
         given = self.inputs.get(part[0])
@@ -93,12 +99,12 @@ class GpuArrays:
             values[:, before + self.T :] = 0
         if self.program.has_ones(part):
             values[..., units] = 1
-        for time in self.absent_times(part, -before, self.T):  # nothing computes them, and a state shows them
+        for time in self.absent_times(part, -before, self.T):  # nothing computes them, but a final state contains them
             values[:, before + time] = -1 if is_tokens else 0
         return values
 
     def _new_factors(self, part: Part) -> Tensor:
-        """Room for the values of a part as products take them, with all that no kernel writes in place."""
+        """A second array of a part's values, in the dtype of products, filled in where no kernel writes."""
         values, before = self.values[part], self.plan.histories.get(part, 0)
         found = torch.empty_like(values, dtype=self.program.arithmetic.dtype)
         found[:, :before] = values[:, :before]
@@ -108,19 +114,19 @@ class GpuArrays:
         return found
 
     def absent_times(self, part: Part, start: int, stop: int) -> list[int]:
-        """The times at which no node of that name exists, or none whose state has the part."""
+        """The times at which no node of that name exists whose state has the part."""
         if self.architecture.period == 1:
             return []
         return [time for time in range(start, stop) if not self.plan.exists(*part, self.first_step + time)]
 
     def initial_name(self, part: Part, time: int) -> str | None:
-        """The parameter that stands for a value before the first step, if it is learned and the node exists then."""
+        """The parameter that gives a value before the first step; None if it is zero or no such node exists then."""
         key = (part[0], (self.first_step + time) % self.architecture.period)
         name = f"{self.architecture.label(key)} initial {part[1]}".rstrip()
         return name if name in self.parameters else None
 
     def initial_rows(self, part: Part) -> list[tuple[str | None, slice]]:
-        """The parameters that stand for values before the first step, each with the rows that it stands for."""
+        """The parameters (None for zeros) that give values before the first step, and the rows of times they fill."""
         before, period = self.plan.histories.get(part, 0), self.architecture.period
         return [
             (self.initial_name(part, row - before), slice(row, before, period)) for row in range(min(before, period))
@@ -132,12 +138,12 @@ class GpuArrays:
         return range((key[1] - self.first_step) % period, self.T, period)
 
     def rows(self, arrays: Mapping[Part, Tensor], part: Part, start: int, stop: int) -> Tensor:
-        """A part at times start to stop, a view [P, times, B, N]."""
+        """A view of a part at the times from `start` to `stop`, [P, times, B, N]."""
         before = self.plan.histories.get(part, 0)
         return arrays[part][:, before + start : before + stop]
 
     def read(self, array: Tensor, part: Part, delay: int, key: NodeKey) -> Tensor:
-        """What a node reads of a part at all its times, a view [P, times, B, N]."""
+        """A view of what a node reads of a part over an edge of this delay, at all its times, [P, times, B, N]."""
         found = array[:, self._rows_read(part, delay, key)]
         return found.expand(self.P, *found.shape[1:])
 
@@ -147,17 +153,17 @@ class GpuArrays:
         return slice(first, first + (len(times) - 1) * times.step + 1 if times else first, times.step)
 
     def value(self, part: Part, delay: int, key: NodeKey) -> Tensor:
-        """The values that a node reads of a part at all its times."""
+        """The values that a node reads of a part at all its times, a view [P, times, B, N]."""
         return self.read(self.values[part], part, delay, key)
 
     def source(self, product: Product) -> Tensor:
-        """What a dense edge multiplies, at all times of its target."""
+        """What a dense edge multiplies at all times of its target, [P, times, B, N], as it is stored."""
         if product.has_projection:
             return self.projected[product.edge][:, : len(self.times(product.edge.target))]
         return self.value(product.part, product.edge.delay, product.edge.target)
 
     def source_factor(self, product: Product) -> Tensor:
-        """The same as products take it; a state that is carried as float32 is turned into it once for all."""
+        """The same in the dtype of products; a state stored as float32 is converted once for all its readers."""
         part, dtype = product.part, self.program.arithmetic.dtype
         delay, target = product.edge.delay, product.edge.target
         if product.has_projection:
@@ -173,9 +179,10 @@ class GpuArrays:
         return self.read(self._ready["factor", str(part)], part, delay, target)
 
     def _factor_of_some(self, part: Part, rows: slice) -> Tensor:
-        """Some times of a part that has others in between, one after another, for all that read the same.
+        """Some times of a part as a contiguous array in the dtype of products, made once for all edges that read it.
 
-        Kernels may have left them as factors too, but not all: nodes of one name may be in several components.
+        `factors` cannot serve here. Kernels may have filled it for some nodes of that name but not for others, which
+        are in other components.
         """
         key = ("factor", f"{part} {rows}")
         if key not in self._ready:
@@ -183,13 +190,16 @@ class GpuArrays:
         return self._ready[key].expand(self.P, -1, -1, -1)
 
     def factor(self, array: Tensor) -> Tensor:
-        """Numbers as products take them."""
+        """An array in the dtype of products."""
         return array.to(self.program.arithmetic.dtype)
 
     # ---------------------------------------------------------------------------------------------------- parameters
 
     def matrix(self, code: NodeCode, product: Product) -> Tensor:
-        """The matrix of an edge, [P, rows, gates * N], made ready for products; one of tokens for taking rows."""
+        """The matrix of an edge, [P, rows, gates * N]: padded, in the dtype of products.
+
+        If the edge reads tokens, which choose rows of the matrix, it is float32 and its rows are not padded.
+        """
         gates = product.num_gates
         if self.reads_tokens(product):
             return self._padded(product.name, "tokens", self.program.state[product.part], gates, code, torch.float32)
@@ -197,14 +207,14 @@ class GpuArrays:
         return self._padded(product.name, "matrix", rows, gates, code, self.program.arithmetic.dtype)
 
     def projection(self, code: NodeCode, product: Product) -> Tensor:
-        """The matrix that brings a depth input to its node's width."""
+        """The matrix that projects a depth input to its node's width, [P, rows, N]."""
         name = f"{product.name} projection"
         if product.part[0] in self.program.tokens:
             return self._padded(name, "tokens", self.program.state[product.part], 1, code, torch.float32)
         return self._padded(name, "matrix", self.program.widths[product.part], 1, code, self.program.arithmetic.dtype)
 
     def bias(self, name: str, code: NodeCode, gates: int) -> Tensor:
-        """A bias, [P, gates * N]."""
+        """A padded bias, [P, gates * N]."""
         if ("bias", name) not in self._ready:
             found, width = self.parameters[name], padded(code.units)
             if width > code.units:
@@ -226,7 +236,7 @@ class GpuArrays:
         return self._ready[kind, name]
 
     def prepared(self, kind: str, name: str, matrix: Tensor) -> Tensor:
-        """A matrix as kernels want it: turned over, and where factors are taken apart the one or the other part."""
+        """A matrix as kernels take it: `matrix` or `turned` (transposed), with `_high` or `_low` if it is split."""
         if (kind, name) not in self._ready:
             found = matrix.mT.contiguous() if kind.startswith("turned") else matrix
             if kind.endswith(("high", "low")):
@@ -235,30 +245,33 @@ class GpuArrays:
         return self._ready[kind, name]
 
     def is_relu(self, code: NodeCode) -> Tensor:
-        """Whose nonlinearity is relu, [P], where members differ."""
+        """Which members have the nonlinearity relu, [P], for a node in which members differ."""
         return self.program.is_relu(code, self.device)
 
     def reads_tokens(self, product: Product) -> bool:
-        """Whether what an edge multiplies are integers, which take rows of its matrix."""
+        """Whether an edge reads tokens: integers, which choose rows of its matrix."""
         return not product.has_projection and product.part[0] in self.program.tokens
 
     # ------------------------------------------------------------------------------------------------------- results
 
     def outputs(self) -> dict[str, Tensor]:
-        """By name, [P, T, B, N]."""
+        """The outputs by name, [P, T, B, N], without padding."""
         return {
             name: self._own(self.rows(self.values, (name, ""), 0, self.T), (name, "")) for name in self.program.outputs
         }
 
     def give_away(self, name: str) -> Tensor:
-        """An output that nothing reads again, [P, T, B, N]; what stays has its shape, and nothing to write to."""
+        """Hand over an output that nothing reads again, [P, T, B, N]; only its shape stays behind."""
         found, part = self.outputs()[name], (name, "")
         shell = found.new_empty(1).expand(self.values[part].shape)
         self.values[part] = self.gates[name, 0] = shell
         return found
 
     def final_state(self, *, keep_all: bool = False) -> dict[Part, Tensor]:
-        """The last values of all that is read from the past, [P, K, B, N]; or all values and the K before them."""
+        """The last K values of each part that is read from the past, [P, K, B, N].
+
+        With `keep_all`, all T values and the K before them, [P, K + T, B, N].
+        """
         kept = {part: depth for part, depth in self.plan.histories.items() if depth}
         end = 0 if keep_all else self.T
         return {
@@ -266,11 +279,14 @@ class GpuArrays:
         }
 
     def _own(self, rows: Tensor, part: Part) -> Tensor:
-        """Without the columns that only memory knows of, for all members."""
+        """Rows of a part for all members, without padding columns."""
         rows = rows.expand(self.P, *rows.shape[1:])
         return rows if part[0] in self.program.tokens else rows[..., : self.program.state[part]]
 
 
 def _aligned(array: Tensor) -> Tensor:
-    """For kernels, which read pieces of 16 bytes; a parameter cut from a larger tensor may begin between them."""
+    """The array, copied if it is not aligned to the 16 bytes that kernels read at a time.
+
+    A parameter that is a slice of a larger tensor may begin anywhere.
+    """
     return array.clone() if array.data_ptr() % 16 else array

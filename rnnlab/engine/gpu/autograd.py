@@ -1,4 +1,8 @@
-"""The GPU path as one operation of torch's autograd."""
+"""The GPU path as one operation of torch's autograd: the entry that `Model` calls for every batch.
+
+Before this, `choice.py` has chosen a `GpuProgram`. Here a call becomes a `GpuArrays` (`arrays.py`), which `launch.py`
+fills in the forward pass and `backward.py` takes back.
+"""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,7 +56,7 @@ class _GpuFunction(torch.autograd.Function):
         )
         if any(ctx.needs_input_grad):
             ctx.left, ctx.names = run, names
-            ctx.save_for_backward(*tensors)  # so that torch notices if one is changed in place
+            ctx.save_for_backward(*tensors)  # torch then raises an error if one is changed in place
             ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(result for result in results if not result.dtype.is_floating_point))
         return results
@@ -81,12 +85,13 @@ class _GpuFunction(torch.autograd.Function):
 
 @contextmanager
 def _on(device: torch.device) -> Generator[None]:
-    """Inside, kernels are launched on a device, and torch multiplies in the precision that was asked for.
+    """Inside, kernels are launched on that device, and autocast is off.
 
-    A backward pass may run inside of autocast, which the model left for its forward pass only.
+    Autocast would change the dtype of torch's own products. The model switches it off for the forward pass only, so a
+    backward pass may still start inside of it.
     """
     with torch.autocast(device.type, enabled=False):
-        if device.type != "cuda":  # Triton's interpreter has no device
+        if device.type != "cuda":  # for Triton's interpreter, on the CPU
             yield
             return
         with torch.cuda.device(device):
@@ -100,16 +105,16 @@ def _time_first(array: Tensor) -> Tensor:
 
 
 def _owned(value: Tensor) -> Tensor:
-    """An array that nobody here reads again, as a result; copied where most of it is padding."""
+    """An array that the backward pass does not need, made a result of its own; copied if much of it is padding."""
     if 4 * value.shape[3] < 3 * value.stride(2):
         return _copied(value)
     found = _time_first(value)
-    made = torch.empty(0, dtype=found.dtype, device=found.device)  # torch would not let a view be changed in place
+    made = torch.empty(0, dtype=found.dtype, device=found.device)  # a view could not be changed in place
     return made.set_(found.untyped_storage(), found.storage_offset(), found.shape, found.stride())
 
 
 def _copied(value: Tensor) -> Tensor:
-    """A tensor of its own, as wide as its numbers: the backward pass may read the array that it comes from."""
+    """A copy without padding, in float32 unless it is integers: the backward pass may read the original."""
     found = _time_first(value)
     dtype = torch.float32 if found.dtype.is_floating_point else found.dtype
     return torch.empty(found.shape, dtype=dtype, device=found.device).copy_(found)

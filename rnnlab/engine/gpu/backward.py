@@ -1,4 +1,8 @@
-"""The backward pass on the GPU: components in reverse; gradients of matrices are large products at the end."""
+"""The backward pass on the GPU: components in reverse, each followed by the gradients of its parameters.
+
+`autograd.py` calls it with the arrays that the forward pass (`launch.py`) left. The kernel of a component computes the
+gradients of its gates and states; gradients of matrices are large products over all times, made by torch afterwards.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,27 +23,29 @@ from rnnlab.engine.gpu.spread_backward import passed_by
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.graph.elements import NodeKey
 
-# Of so many kinds of tokens at most the gradient is a product with vectors of zeros and a one, no larger than what it
-# is multiplied by; of more they are sorted, which takes twenty kernels, however few there are.
+# Up to this size of a vocabulary, the gradient of a matrix whose rows tokens choose is a product with one-hot vectors,
+# which are no larger than what they are multiplied by. For larger vocabularies tokens are sorted, which launches twenty
+# kernels, however few tokens there are.
 FEW_TOKENS = 128
 
 
 class GpuBackward:
-    """Takes gradients of outputs and final state back to parameters, inputs and what came before.
+    """Takes gradients of the outputs and the final state back to parameters, inputs and the state before the sequence.
 
     Args:
-        arrays: what the forward pass left. Gradients of gates take the place of the gates.
+        arrays: what the forward pass left. Gradients of gates overwrite the gates.
         with_inputs: whether the inputs need gradients.
     """
 
     def __init__(self, arrays: GpuArrays, *, with_inputs: bool) -> None:
         self.arrays, self.program, self.plan = arrays, arrays.program, arrays.plan
-        self.dvalues: dict[Part, Tensor] = {}  # float32, made when the first gradient arrives
-        self.final: dict[Part, Tensor] = {}  # of the final state, [P, 1, B, N], where a kernel begins with them
-        self.before: dict[Part, Tensor] = {}  # of the last values before the sequence, [P, some, B, N]
-        self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas pass back through memory, by their names
+        self.dvalues: dict[Part, Tensor] = {}  # [P, K + T + L, B, N] in float32, made when the first gradient arrives
+        self.final: dict[Part, Tensor] = {}  # of the final state, [P, 1, B, N], for kernels that take them separately
+        self.before: dict[Part, Tensor] = {}  # of values before the sequence, if a kernel leaves them, [P, K, B, N]
+        self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas pass back unmultiplied, through memory
         self.dprojected: dict[EdgeSpec, Tensor] = {}
-        self.handed: dict[EdgeSpec, Tensor] = {}  # what the legs of a relay hand back
+        self.handed: dict[EdgeSpec, Tensor] = {}  # what the legs of a relay hand back to one another
+        # edges over which the kernels of cyclic components take gradients back themselves
         self.fused = {
             product.edge for number in range(len(self.plan.components)) for _, product in self.program.readers(number)
         } | self.program.handed
@@ -51,11 +57,13 @@ class GpuBackward:
         return part[0] not in self.program.tokens and (part[0] not in arrays.inputs or with_inputs or is_passed_on)
 
     def backward(self, doutputs: Mapping[str, Tensor], dfinal: Mapping[Part, Tensor]) -> dict[str, Tensor]:
-        """Gradients of the parameters by name; `input_gradients` and `state_gradients` give the others.
+        """Run the backward pass; returns the gradients of the parameters by name.
+
+        `input_gradients` and `state_gradients` give the others afterwards.
 
         Args:
             doutputs: gradients of the outputs by name, [P, T, B, N].
-            dfinal: gradients of the final state, where there are any, [P, K, B, N].
+            dfinal: gradients of the parts of the final state that have any, [P, K, B, N].
         """
         arrays = self.arrays
         for name, gradient in doutputs.items():
@@ -80,7 +88,7 @@ class GpuBackward:
             self._cuda(launch_spread, number, codes)
         elif number in self.program.relay_of:
             legs = self.program.relay_of[number]
-            if number == legs[-1]:  # all at once
+            if number == legs[-1]:  # one launch for all legs
                 launch_relay(self.arrays, legs, self._arguments(), tuple(map(self._arrived, legs)))
             self._passed_out(codes)
         elif not component.is_hoisted and self.program.is_resident(number):
@@ -94,24 +102,24 @@ class GpuBackward:
             self._hoisted(codes[0])
         for code in codes:
             dgates = self.arrays.gates[code.key][:, : len(self.arrays.times(code.key))]
-            factor = self.arrays.factor(dgates)  # outputs have float32 here, much of it: once for all their products
+            factor = self.arrays.factor(dgates)  # outputs are float32 here and large: converted once for all products
             self._external(code, factor)
             self._parameters(code, dgates, factor, gradients)
 
     def _cuda(self, launch_kernel: Callable[..., None], number: int, codes: list[NodeCode]) -> None:
-        """A component with a kernel in CUDA C++."""
+        """Run a component that has a kernel of its own in CUDA C++."""
         self.passed.clear()
         launch_kernel(self.arrays, number, self._arguments(), self._arrived(number))
         self._passed_out(codes)
 
     def _arrived(self, number: int) -> Gradients:
-        """Which parts of a component gather gradients, and for which there are some already."""
+        """The wanted parts; the component's parts with gradients at all times so far; those with a final gradient."""
         codes = self.program.codes_of(self.plan.components[number])
         parts = frozenset((code.key[0], part) for code in codes for part in code.parts)
         return self.wanted, parts & frozenset(self.dvalues), parts & frozenset(self.final)
 
     def _passed_out(self, codes: Sequence[NodeCode]) -> None:
-        """What formulas of a component pass to others."""
+        """Add what formulas of a component pass back, unmultiplied, to other components."""
         for each in (each for code in codes for each in passed_by(code)):
             if self.plan.is_internal(each.edge) or each.source not in self.wanted:
                 continue
@@ -122,17 +130,17 @@ class GpuBackward:
                 self._gradient_at(each.source, each.edge.delay, each.reader.key).add_(change)
 
     def input_gradients(self) -> dict[str, Tensor]:
-        """By name, [P, T, B, N]."""
+        """The gradients of the inputs by name, [P, T, B, N]."""
         found = {name: (name, "") for name in self.arrays.inputs if (name, "") in self.wanted}
         return {name: self._own(part, 0, self.arrays.T) for name, part in found.items()}
 
     def state_gradients(self) -> dict[Part, Tensor]:
-        """Gradients of what came before the sequence, [P, K, B, N]."""
+        """The gradients of the state before the sequence, [P, K, B, N]."""
         kept = {part: depth for part, depth in self.plan.histories.items() if depth and part in self.wanted}
         return {part: self._own(part, -depth, 0) for part, depth in kept.items()}
 
     def _own(self, part: Part, start: int, stop: int) -> Tensor:
-        if part in self.before:  # what a kernel gathered apart
+        if part in self.before:  # a kernel has left these in an array of their own
             rows = self._before(part, start, stop)
             if part in self.dvalues:
                 rows = rows + self.arrays.rows(self.dvalues, part, start, stop)
@@ -141,7 +149,7 @@ class GpuBackward:
         return rows[..., : self.program.state[part]]
 
     def _before(self, part: Part, start: int, stop: int) -> Tensor:
-        """Gradients of times before the sequence, zero where none were gathered."""
+        """Gradients of times before the sequence that a kernel has left; zeros for times that it has not."""
         rows = self.before[part]
         first = -rows.shape[1]
         if (start, stop) == (first, 0):
@@ -158,19 +166,19 @@ class GpuBackward:
         return (self.arrays.P, *self.arrays.values[part].shape[1:])
 
     def _gradient(self, part: Part) -> Tensor:
-        """The gradients of a part at all times, zeros until one arrives."""
+        """The gradients of a part at all times; a new array begins as zeros."""
         if part not in self.dvalues:
             self.dvalues[part] = torch.zeros(self._shape(part), device=self.arrays.device)
         return self.dvalues[part]
 
     def _is_first(self, part: Part, edge: EdgeSpec) -> bool:
-        """Whether what comes back over an edge is the first gradient of a part, and one at every time."""
+        """Whether what comes back over an edge is the first gradient of a part and covers all times of the sequence."""
         return part not in self.dvalues and edge.delay == 0 and self.program.architecture.period == 1
 
     def _begun(self, part: Part) -> Tensor:
-        """The gradients of a part within the sequence, to be written; they are large, and no number is written twice.
+        """A new array of a part's gradients: its rows within the sequence, which the caller must write in full.
 
-        Those before and after it are zeros.
+        Rows before and after are zeros already. The array is large, and this way no number of it is written twice.
         """
         found = torch.empty(self._shape(part), device=self.arrays.device)
         before = self.plan.histories.get(part, 0)
@@ -179,8 +187,8 @@ class GpuBackward:
         return self.arrays.rows(self.dvalues, part, 0, self.arrays.T)
 
     def _add_final(self, part: Part, gradient: Tensor) -> None:
-        """The gradient of the final state, which holds zeros where the part does not exist."""
-        if gradient.shape[1] == 1 and self._begins_with(part):  # where lengths differ it is that of all states
+        """Add the gradient of the final state; at times at which the part does not exist, it is dropped."""
+        if gradient.shape[1] == 1 and self._begins_with(part):  # more times if all states were returned
             self.final[part] = gradient.new_zeros(self.arrays.P, 1, self.arrays.B, self.program.widths[part])
             self.final[part][..., : gradient.shape[3]] = gradient
             return
@@ -191,7 +199,7 @@ class GpuBackward:
             rows[:, time - start] = 0
 
     def _begins_with(self, part: Part) -> bool:
-        """Whether a kernel begins with the gradient of a part's last value, so that it needs none at all times."""
+        """Whether a kernel takes the gradient of a part's last value alone, without an array for all times."""
         number = self.plan.component_of.get((part[0], 0))
         if number is None or self.program.is_spread or self.plan.histories[part] != 1:
             return False
@@ -204,7 +212,7 @@ class GpuBackward:
         return self.arrays.read(self._gradient(part), part, delay, key)
 
     def _arguments(self) -> Callable[[Argument], Tensor]:
-        """The tensor of each array that a backward kernel asks for."""
+        """A function from an argument of a backward kernel to its tensor."""
         arrays, codes = self.arrays, self.program.codes
         values = forward_arguments(arrays)
 
@@ -218,7 +226,7 @@ class GpuBackward:
                 case "dbefore":
                     if of not in self.before:  # nodes of one name may be in several components
                         shape = (arrays.P, self.plan.histories[of], arrays.B, self.program.widths[of])
-                        self.before[of] = torch.zeros(shape, device=arrays.device)  # some times nobody writes
+                        self.before[of] = torch.zeros(shape, device=arrays.device)  # kernels do not write all times
                     return self.before[of]
                 case "dfinal":
                     return self.final[of]
@@ -227,7 +235,7 @@ class GpuBackward:
                     return self.passed.setdefault(of, torch.empty(shape, device=arrays.device))
                 case "handed":
                     shape = (arrays.P, arrays.num_rows, arrays.B, padded(codes[of.source].units))
-                    if of not in self.handed:  # both of its legs ask for it
+                    if of not in self.handed:  # both legs take it
                         self.handed[of] = torch.empty(shape, device=arrays.device)
                     return self.handed[of]
                 case "late" | "dreset":
@@ -241,7 +249,7 @@ class GpuBackward:
     # ------------------------------------------------------------------------------------ nodes outside of all cycles
 
     def _hoisted(self, code: NodeCode) -> None:
-        """A node outside of all cycles, at all its times."""
+        """Compute the gradients of a node outside of all cycles, at all its times."""
         arrays, program, width = self.arrays, code.program, padded(code.units)
         times = len(arrays.times(code.key))
         changes: dict[str, Tensor] = {
@@ -275,7 +283,7 @@ class GpuBackward:
         return {name: torch.as_tensor(value, device=self.arrays.device) for name, value in found.items()}
 
     def _gathered(self, code: NodeCode, name: str) -> Tensor | None:
-        """Where a gradient is added up; None where nobody asks for it."""
+        """The view to which a gradient is added; None if it is not wanted."""
         if name == "d depth" and code.depth_product.has_projection:
             return self._dprojected_at(code.depth_product)
         edge, part = code.edge_read(name.removeprefix("d "))
@@ -288,7 +296,7 @@ class GpuBackward:
     # -------------------------------------------------------------------------------------- products over all times
 
     def _external(self, code: NodeCode, factor: Tensor) -> None:
-        """From the gradients of a node's gates to those of what its edges from other components multiplied."""
+        """Add to the gradients of what a node's edges from other components multiplied, from those of its gates."""
         arrays, width = self.arrays, padded(code.units)
         for each in code.external:
             if each.edge in self.fused:
@@ -313,13 +321,13 @@ class GpuBackward:
         target = self._gradient_at(part, edge.delay, edge.target)
         if self.program.architecture.period == 1:
             add_product(flat(target), flat(left), right)
-        else:  # times lie apart
+        else:  # the times are not neighbours in memory
             target += product(flat(left), right).view(target.shape)
 
     def _parameters(self, code: NodeCode, dgates: Tensor, factor: Tensor, gradients: dict[str, Tensor]) -> None:
-        """Gradients of biases and matrices; tied ones gather from all their uses."""
+        """Add to the gradients of a node's bias and matrices; tied ones sum over all their uses."""
         arrays, width, units = self.arrays, padded(code.units), code.units
-        sums: Tensor | None = None  # of the gradients of the gates
+        sums: Tensor | None = None  # of the gates' gradients, over times and sequences
         for each in code.products:
             gates, matrix = each.num_gates, arrays.matrix(code, each)
             source = arrays.source(each) if arrays.reads_tokens(each) else arrays.source_factor(each)
@@ -354,7 +362,7 @@ class GpuBackward:
         _accumulate(gradients, f"{name} bias", summed(change)[:, :units])
 
     def _matrix_gradient(self, source: Tensor, change: Tensor, rows: int) -> Tensor:
-        """A gradient of a matrix from all that it multiplied, or the rows that were taken, and the change of that."""
+        """The gradient of a matrix, from what it multiplied (or the tokens) and the gradients of the products."""
         if _is_sorted(source, rows):
             return _token_gradients(source, change, rows)
         right = self.arrays.factor(change)
@@ -362,7 +370,7 @@ class GpuBackward:
         return product(flat(left).mT, flat(right))
 
     def _initial_gradients(self, gradients: dict[str, Tensor]) -> None:
-        """Every read from before the first step is a read of the initial state."""
+        """Add the gradients of values before the first step to those of the initial state."""
         for part, before in self.plan.histories.items():
             if not before or self.arrays.state is not None or not (part in self.dvalues or part in self.before):
                 continue
@@ -378,27 +386,27 @@ def _every(code: NodeCode) -> Pairs:
 
 
 def _is_alike(one: Tensor, other: Tensor) -> bool:
-    """Whether a tensor may take another's place for kernels, which know of memory only."""
+    """Whether a kernel that is given only an address can take the first tensor in place of the second."""
     return one.shape == other.shape and one.dtype == other.dtype and one.is_contiguous()
 
 
 def _is_sorted(source: Tensor, rows: int) -> bool:
-    """Whether what a matrix is given are tokens of so many kinds that they are sorted."""
+    """Whether the source of a product is tokens from a vocabulary so large that they are sorted."""
     return source.dtype == torch.long and rows > FEW_TOKENS
 
 
 def _one_hot(tokens: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
-    """Tokens as the vectors that they stand for, [P, times, B, rows]; -1 is no token, and nothing but zeros."""
-    own = tokens[:1] if tokens.stride(0) == 0 else tokens  # what all members read is written once
+    """Tokens [P, times, B] as one-hot vectors, [P, times, B, rows]; -1, which is no token, becomes zeros."""
+    own = tokens[:1] if tokens.stride(0) == 0 else tokens  # what all members share is made once
     found = torch.empty(*own.shape, rows, dtype=dtype, device=own.device)
     torch.eq(own[..., None], torch.arange(rows, device=own.device), out=found)
     return found.expand(*tokens.shape, rows)
 
 
 def _token_gradients(tokens: Tensor, change: Tensor, rows: int) -> Tensor:
-    """The sum of the changes of each token, a row for each; -1 is no token.
+    """The sum over all places of each token of the gradients there, [P, rows, N]; -1 is no token.
 
-    As `nn.Embedding` adds them up: in the same order every time, which `index_add_` on a GPU does not.
+    This is the sum that `nn.Embedding` computes: in the same order every time, unlike `index_add_` on a GPU.
     """
     members = tokens.shape[0]
     firsts = rows * torch.arange(members, device=tokens.device)[:, None, None]

@@ -1,4 +1,9 @@
-"""What runs a model on the GPU: programs or clusters for each member, kernels spread over all of it, or cuDNN."""
+"""The choice of what runs a model on the GPU, by a cost model.
+
+The candidates: programs (thread blocks) or clusters of them for each member, kernels spread over the whole GPU, layers
+side by side in a relay, or cuDNN. The last two run on request only. `Model` calls `choose` before each run; its result,
+a `GpuProgram` (`program.py`) or a `CudnnNetwork` (`cudnn.py`), runs the batch.
+"""
 
 import math
 from functools import lru_cache, partial
@@ -20,14 +25,15 @@ from rnnlab.engine.nodes import Product, choices
 from rnnlab.engine.plan import plan
 from rnnlab.errors import ModelError
 
-# Microseconds that programs of 16 sequences take for a moment of a component, forward and backward: for its first node,
-# each further one or second stage, and 10,000 numbers of a program's matrices, on the chip or read anew. Those of
-# `spread.py` are multiplied, for spread networks of such widths take longer than it says. Fitted to timings on an H200
-# (benchmarks/results/gpu-shapes-h200.json).
+# The cost of a time step of a component, forward and backward together, for programs of 16 sequences, in microseconds:
+# _FIRST for the first node, _FURTHER for each further node or second stage, and for every 10,000 matrix numbers of a
+# program _ON_CHIP if they stay in shared memory, or _READ if they are read anew in each step. The estimates of
+# `spread.py` are multiplied by _SPREAD, because they are too low for spread networks of these widths. Fitted to timings
+# on an H200 (benchmarks/results/gpu-shapes-h200.json).
 _FIRST = {"bf16": 1.3, "tf32": 2.6, "float32": 3.2}
 _ON_CHIP = {"bf16": 0.8, "tf32": 1.15, "float32": 2.0}
 _FURTHER, _READ, _SPREAD = 0.8, 2.7, 1.25
-_MOST_TURNS = 4  # of spread networks, where nobody measured what they would take alone
+_MOST_TURNS = 4  # of a spread network, where there is no estimate of what the alternative takes
 
 
 class Choice(NamedTuple):
@@ -38,7 +44,8 @@ class Choice(NamedTuple):
 
 
 Programs = dict[tuple[object, ...], GpuProgram]
-"""By what they were made from, those that a model has: recorded CUDA graphs read their tensors as long as it lives."""
+"""The programs of a model, by what they were made from. They live as long as the model, because CUDA graphs that were
+recorded of it read their tensors."""
 
 
 def choose(
@@ -53,21 +60,21 @@ def choose(
     has_outputs: bool = True,
     keep_all: bool = False,
 ) -> Choice:
-    """The program for so many members and sequences.
+    """What runs an architecture on this many members and sequences, and why.
 
     Args:
         architecture: what runs.
-        nonlinearity: of the members, where they have their own.
-        precision: of products.
+        nonlinearity: of each member, if members differ.
+        precision: of products: `float32`, `tf32` or `bf16`.
         kernels: `auto`, `population`, `spread`, `relay` or `cudnn`.
-        sizes: members and sequences.
-        device: where.
-        programs: those that the model has; others are added.
+        sizes: the numbers of members and sequences.
+        device: where it runs.
+        programs: the model's programs so far; new ones are added.
         has_outputs: whether outputs are computed, or states only.
-        keep_all: whether states of all steps are asked for.
+        keep_all: whether states of all steps are needed.
 
     Raises:
-        ModelError: a network was to be spread that cannot be, or to be run by cuDNN that it does not have.
+        ModelError: the kernels asked for cannot run this network.
     """
     layers = cudnn_layers(architecture, nonlinearity, precision, sizes, keep_all=keep_all)
     if kernels == "cudnn":
@@ -99,7 +106,7 @@ def choose(
         return Choice(population, f"{own}: {reason}")
     by_cudnn = layers.microseconds(sizes[1]) if isinstance(layers, CudnnNetwork) else math.inf
     hint = ""
-    if by_cudnn < found.microseconds:  # it is not taken unasked: what is carried from step to step is float32
+    if by_cudnn < found.microseconds:  # not chosen by itself: states carried from step to step should be float32
         hint = f"; cuDNN would take about {by_cudnn:.1f}, with states in bf16 (path='gpu-cudnn')"
     return Choice(spread, f"{found}{hint}")
 
@@ -111,7 +118,7 @@ def _kept(
     precision: str,
     **options: bool,
 ) -> GpuProgram:
-    """A program that the model has from then on, though others may drive it from the cache."""
+    """A program that the model keeps from then on, even if it drops out of the cache of `gpu_program`."""
     key = (architecture, architecture.cells, nonlinearity, precision, *options.items())
     if key not in programs:
         programs[key] = gpu_program(architecture, nonlinearity, precision, cells=architecture.cells, **options)
@@ -126,7 +133,7 @@ def cudnn_layers(
     *,
     keep_all: bool,
 ) -> CudnnNetwork | str:
-    """The network as cuDNN has it, or why it cannot run it."""
+    """The network as layers of cuDNN, or why cuDNN cannot run it."""
     if precision != "bf16":
         return "cuDNN runs with precision='bf16' only: whether it may use tf32 is a setting of the whole process"
     if sizes[0] > 1:
@@ -137,7 +144,7 @@ def cudnn_layers(
 
 
 def described(program: GpuProgram, sizes: tuple[int, int], processors: int) -> str:
-    """How members are cut up that have programs to themselves."""
+    """How the work is divided if each member has programs of its own, in words."""
     components = enumerate(program.plan.components)
     shapes = [
         best_shape(program.shapes(number), program.resident(number), sizes, processors)
@@ -146,16 +153,16 @@ def described(program: GpuProgram, sizes: tuple[int, int], processors: int) -> s
     ]
     if not shapes:
         return "a program for each member"
-    rows, count = shapes[0]  # of the others in most cases too
+    rows, count = shapes[0]  # other components mostly have the same
     programs = f"a cluster of {count} programs" if count > 1 else "a program"
     return f"{programs} for each member and {rows} sequences, matrices in shared memory"
 
 
 def relay_reason(program: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device) -> str:
-    """How the layers of a relay are cut up.
+    """How the layers of a relay are divided among clusters, in words.
 
     Raises:
-        ModelError: they cannot run as one.
+        ModelError: the layers cannot run side by side.
     """
     obstacle = "Triton's interpreter has no clusters" if is_interpreted() else cuda_obstacle(device)
     obstacle = obstacle or relay_obstacle(program)
@@ -174,7 +181,10 @@ def _side_by_side(shapes: tuple[Shape, ...]) -> str:
 
 
 def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: int) -> float | None:
-    """What a moment takes where members have programs to themselves, both passes; None where nobody measured it."""
+    """Estimated microseconds of a time step, both passes, if each member has programs of its own.
+
+    None for networks of a kind that was never timed.
+    """
     found = 0.0
     for number, component in enumerate(program.plan.components):
         if component.is_hoisted:
@@ -194,13 +204,16 @@ def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: 
 
 
 def is_on_chip(program: GpuProgram) -> bool:
-    """Whether members that have programs to themselves keep all matrices there: none of those was timed in turns."""
+    """Whether members with programs of their own would keep all matrices in shared memory.
+
+    Such networks are not spread in more than one turn, because that was never timed against this.
+    """
     components = enumerate(program.plan.components)
     return all(component.is_hoisted or program.is_resident(number) for number, component in components)
 
 
 def _resident_microseconds(program: GpuProgram, number: int, sizes: tuple[int, int], processors: int) -> float:
-    """Of the times of a period each node has one."""
+    """Estimated microseconds of a time step of a resident component; a node runs at one time of each period."""
     resident = program.resident(number)
     shape = best_shape(program.shapes(number), resident, sizes, processors)
     num_stages = sum(1 + (code.program.early is not None) for code in resident.codes)
@@ -211,21 +224,21 @@ def _resident_microseconds(program: GpuProgram, number: int, sizes: tuple[int, i
 
 
 def _size(program: GpuProgram, product: Product) -> int:
-    """How many numbers a matrix has as it lies in memory."""
+    """How many numbers a matrix has in memory, padding included."""
     return product.num_gates * padded(program.codes[product.edge.target].units) * program.widths[product.part]
 
 
 class Tilings(tuple[Tiling, ...]):
-    """How the components of a spread network are cut up, each forward and backward."""
+    """How each component of a spread network is divided among programs: forward, backward, then the next component."""
 
     @property
     def microseconds(self) -> float:
-        """What a moment takes, both passes."""
+        """Estimated microseconds of a slot of every component, both passes."""
         return sum(each.microseconds for each in self)
 
     @property
     def num_turns(self) -> int:
-        """In how many turns its programs run."""
+        """In how many turns, one after another, its programs run."""
         return max(each.num_turns for each in self)
 
     def __str__(self) -> str:
@@ -242,7 +255,7 @@ def _turns(tiling: Tiling) -> str:
 
 
 def spread_reason(program: GpuProgram, sizes: tuple[int, int], device: torch.device) -> Tilings | str:
-    """How the components of a network are cut up, or why they cannot be."""
+    """How the components of a network are spread over the GPU, or why they cannot be."""
     if is_interpreted():
         return "Triton's interpreter runs one program after another"
     if obstacle := cuda_obstacle(device):
@@ -269,9 +282,10 @@ def gpu_program(
     has_outputs: bool = True,
     cells: tuple[Cell, ...] = (),
 ) -> GpuProgram:
-    """The program of an architecture; a spread one runs as a wavefront, which has the fewest slots.
+    """The program of an architecture; a spread one runs as a wavefront, which takes the fewest slots.
 
-    The cells only tell programs in the cache apart: equal architectures differ where a cell took another's place.
+    `cells` is only part of the cache's key: equal architectures may have different cells, since `register_cell` can
+    replace one.
     """
     order = "wavefront" if is_spread else "by component"
     return GpuProgram(

@@ -1,4 +1,8 @@
-"""Text of Triton kernels made into functions: written to a file, for Triton reads a source from where it lies."""
+"""Kernels as text, and the text of Triton kernels made into functions.
+
+`writer.py` and `cuda_writer.py` end in a `KernelText`. For CUDA C++, `cuda_driver.py` compiles it. For Triton, the text
+is written to a file and imported here, because Triton reads the source of a function from its file.
+"""
 
 import atexit
 import hashlib
@@ -13,24 +17,24 @@ from rnnlab.errors import ModelError
 
 
 class Argument(NamedTuple):
-    """An array that a kernel is given: what it is, and of which part, node or edge."""
+    """An array that a kernel takes: what kind it is, and which part, node or edge it belongs to."""
 
     kind: str
     of: Any
 
 
 class KernelText(NamedTuple):
-    """A kernel as text, and the arrays it wants in the order of its arguments."""
+    """A kernel as text, and the arrays that it takes, in the order of its arguments."""
 
     source: str
     arguments: tuple[Argument, ...]
-    num_stages: int  # in Triton, how many steps of its product loops are on their way at a time
+    num_stages: int  # of Triton's software pipeline: steps of a product loop whose loads are in flight
     num_warps: int  # of 32 threads each
 
 
 @lru_cache(maxsize=512)
 def compiled(source: str) -> Any:
-    """The function `kernel` of a text; Triton compiles it when it is first launched, unless an earlier run has."""
+    """The function `kernel` of a text; Triton compiles it at the first launch, or finds it in its cache on disk."""
     name = f"rnnlab_kernel_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
     path = _file_of(source, f"{name}.py")
     spec = importlib.util.spec_from_file_location(name, path)
@@ -42,7 +46,7 @@ def compiled(source: str) -> Any:
 
 
 def _file_of(source: str, name: str) -> Path:
-    """A file that holds the text; where the folder cannot be written to, one that lasts as long as the process."""
+    """A file that holds the text: in the cache folder, or if that is not writable, in one that this process deletes."""
     for folder in (cache_folder(), _own_folder()):
         path = folder / name
         try:

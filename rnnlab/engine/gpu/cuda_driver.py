@@ -1,6 +1,7 @@
-"""CUDA C++ made into functions at run time: NVRTC, which comes with torch, compiles; the driver loads and launches.
+"""CUDA C++ made into functions at run time: NVRTC compiles the text, the driver loads and launches the machine code.
 
-No compiler is needed on the machine. What was compiled once is kept on disk, by its text and the GPU's architecture.
+NVRTC comes with torch, so no compiler is needed on the machine. Machine code is kept on disk, by the text and the GPU's
+architecture. `program.py` makes a `CudaFunction` of a kernel's text, and `launch.py` launches it.
 """
 
 import ctypes
@@ -22,7 +23,7 @@ _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: it does not wait for the default st
 
 
 class _LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig: grid, block, bytes of shared memory, stream, attributes and how many there are."""
+    """The driver's CUlaunchConfig: grid, block, bytes of shared memory, stream, attributes and their number."""
 
     _fields_: ClassVar = [
         *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
@@ -33,7 +34,7 @@ class _LaunchConfig(ctypes.Structure):
 
 
 class CudaFunction:
-    """The function `kernel` of a text, loaded on one device; it takes one struct of 8-byte numbers and pointers."""
+    """The function `kernel` of a text, loaded on one GPU; it takes one struct of integers and pointers of 8 bytes."""
 
     def __init__(self, source: str, device: int, shared_bytes: int) -> None:
         image = machine_code(source, code_architecture(torch.cuda.get_device_capability(device)))
@@ -46,7 +47,11 @@ class CudaFunction:
         self._shared_bytes = shared_bytes
 
     def launch(self, grid: tuple[int, int, int], num_threads: int, arguments: Sequence[int], *, at_once: bool) -> None:
-        """Run a grid of programs; all of it at once where they wait for one another."""
+        """Launch a grid of programs (thread blocks) on the current stream.
+
+        `at_once` is for programs that wait for one another: the launch then fails if they do not all fit on the GPU
+        at the same time (a cooperative launch).
+        """
         numbers = (ctypes.c_int64 * len(arguments))(*arguments)
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(numbers))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
@@ -58,9 +63,10 @@ class CudaFunction:
         _check(code, f"launch a kernel of {grid[0] * grid[1] * grid[2]} programs")
 
     def most_clusters(self, num_programs: int) -> int:
-        """How many clusters of so many programs the GPU runs at once.
+        """How many clusters of `num_programs` programs (thread blocks) the GPU can run at once.
 
-        Fewer than it has multiprocessors for: a cluster keeps to its part of the chip, and parts differ in size.
+        They may be fewer than its multiprocessors (SMs) have room for: a cluster must lie within one part of the chip
+        (a GPC), and these parts differ in size.
         """
         config, found = _LaunchConfig(num_programs, 1, 1, 32, 1, 1, self._shared_bytes, None, None, 0), ctypes.c_int()
         asked = _driver().cuOccupancyMaxActiveClusters(ctypes.byref(found), self._function, ctypes.byref(config))
@@ -69,7 +75,7 @@ class CudaFunction:
 
 
 def new_stream(device: int) -> torch.cuda.Stream:
-    """A stream of one's own, for ever; torch hands out the same 32 again and again."""
+    """A new stream, never destroyed, that torch hands to nobody else; its own streams are the same 32 in turn."""
     stream = ctypes.c_void_p()
     with torch.cuda.device(device):
         _check(_driver().cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING), "make a stream")
@@ -77,7 +83,7 @@ def new_stream(device: int) -> torch.cuda.Stream:
 
 
 def enter_device(device: int) -> None:
-    """Make a device's context that of the thread: the thread in which autograd runs backward passes may have none."""
+    """Make a device's context current in this thread; the thread in which autograd runs backward may have none."""
     _check(_driver().cuCtxSetCurrent(_context(device)), "enter its context")
 
 
@@ -90,7 +96,7 @@ def _context(device: int) -> ctypes.c_void_p:
 
 
 def code_architecture(capability: tuple[int, int]) -> str:
-    """The newest architecture that NVRTC knows and whose machine code a GPU of some compute capability runs."""
+    """The newest architecture known to NVRTC, such as `sm_90`, whose code a GPU of this compute capability runs."""
     major, minor = capability
     known = [number for number in _known_architectures() if number // 10 == major and number % 10 <= minor]
     if not known:
@@ -103,7 +109,7 @@ def code_architecture(capability: tuple[int, int]) -> str:
 
 @lru_cache(maxsize=16)
 def code_obstacle(capability: tuple[int, int]) -> str | None:
-    """Why no kernels can be compiled for a GPU of some compute capability, if they cannot be."""
+    """Why kernels cannot be compiled for a GPU of this compute capability, or None if they can."""
     try:
         code_architecture(capability)
     except ModelError as error:
@@ -112,7 +118,7 @@ def code_obstacle(capability: tuple[int, int]) -> str | None:
 
 
 def machine_code(source: str, architecture: str) -> bytes:
-    """What NVRTC makes of a text for an architecture such as `sm_90`, from disk if it is there."""
+    """The machine code (cubin) of a text for an architecture such as `sm_90`: from disk, or else from NVRTC."""
     key = hashlib.sha256(f"{architecture}\n{_nvrtc_version()}\n{_OPTIONS}\n{source}".encode()).hexdigest()[:24]
     name = f"rnnlab_kernel_{key}.cubin"
     image = kept(name)
@@ -156,7 +162,8 @@ def _driver() -> Any:
 def _nvrtc() -> Any:
     for name in _nvrtc_names():
         try:
-            for builtins in Path(name).parent.glob("libnvrtc-builtins.so.*"):  # it looks for them by name only
+            # NVRTC looks for its builtins by name only, so they are loaded first
+            for builtins in Path(name).parent.glob("libnvrtc-builtins.so.*"):
                 ctypes.CDLL(str(builtins))
             return ctypes.CDLL(name)
         except OSError:
@@ -165,7 +172,7 @@ def _nvrtc() -> Any:
 
 
 def _nvrtc_names() -> list[str]:
-    """What the library may be called: on the loader's path, and in the packages that torch depends on."""
+    """The names to try for NVRTC: on the loader's path, then in the packages that torch depends on."""
     major = (torch.version.cuda or "13").partition(".")[0]
     packages = [Path(folder) / "nvidia" for folder in sys.path if folder]
     found = [path for package in packages for path in sorted(package.glob(f"*/lib/libnvrtc.so.{major}"))]

@@ -1,7 +1,8 @@
-"""cuDNN runs networks that it has, torch's layers on top of one another, where somebody asks for it.
+"""Networks run by cuDNN on request, in place of rnnlab's own kernels: stacks of layers such as torch has.
 
-It is faster than our kernels where matrices do not fit on the chip. But states go into it and come out of it in bf16,
-where ours are float32, so that sums over many steps may stand still: it is never taken unasked.
+cuDNN is faster than rnnlab's own kernels where matrices do not fit into the GPU's shared memory. But states go into it
+and come out of it in bf16, where rnnlab's are float32, so a state that grows by little in each step may not grow at
+all. Therefore `choice.py` never chooses cuDNN by itself.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from rnnlab.engine.read_out import ReadOut, read_outs
 from rnnlab.engine.reference import initial_state
 from rnnlab.engine.state import State
 
-# by cell and nonlinearity: torch's name of the layer, and cuDNN's number of it
+# by cell and nonlinearity: torch's name of the layer, and cuDNN's number of its mode
 _LAYERS = {
     ("relu", "relu"): ("rnn_relu", 0),
     ("irnn", "relu"): ("rnn_relu", 0),
@@ -32,34 +33,34 @@ _LAYERS = {
 }
 _DTYPE = torch.bfloat16
 
-# Microseconds of a step of a layer, forward and backward, and of a million numbers of its recurrent matrix, on an H200
-# with 64 sequences in float16 or bf16, whichever was faster (benchmarks/results/gpu-h200.json); more sequences take
-# longer in proportion.
+# The cost of a time step of a layer, forward and backward together, in microseconds: _STEP, and _MILLION for every
+# million numbers of its recurrent matrix. From timings on an H200 with _SEQUENCES sequences, in float16 or bf16,
+# whichever was faster (benchmarks/results/gpu-h200.json). With more sequences, the second part grows in proportion.
 _STEP, _MILLION, _SEQUENCES = 12.0, 1.25, 64
 
 
 class CudnnLayer(NamedTuple):
-    """A hidden node, and the names of its numbers."""
+    """A hidden node as a layer of cuDNN, with the names of its parameters."""
 
     name: str
     below: str  # the node that it reads
-    kind: str  # as torch calls it
-    mode: int  # as cuDNN does
+    kind: str  # torch's name of the layer
+    mode: int  # cuDNN's number of it
     units: int
-    outer: str
-    inner: str
+    outer: str  # the matrix from the node below
+    inner: str  # the recurrent matrix
     bias: str
 
 
 class CudnnNetwork(NamedTuple):
-    """Layers from the lowest to the highest, and what is read out of them."""
+    """Layers from the lowest to the highest, and the outputs that read them."""
 
     plan: Plan
     layers: tuple[CudnnLayer, ...]
     read_outs: tuple[ReadOut, ...]
 
     def microseconds(self, num_sequences: int) -> float:
-        """What a step takes, both passes."""
+        """Estimated microseconds of a time step of all layers, both passes."""
         num_gates = {"lstm": 4, "gru": 3}
         sizes = [num_gates.get(layer.kind, 1) * layer.units**2 for layer in self.layers]
         share = max(1.0, num_sequences / _SEQUENCES)
@@ -68,7 +69,7 @@ class CudnnNetwork(NamedTuple):
 
 @lru_cache(maxsize=128)
 def cudnn_network(architecture: Architecture, nonlinearity: tuple[str, ...] | None) -> CudnnNetwork | str:
-    """The layers of an architecture, or why cuDNN does not have it."""
+    """An architecture as layers of cuDNN, or why cuDNN cannot run it."""
     own = plan(architecture)
     found = read_outs(own)
     if found is None or sum(node.kind == "input" for node in architecture.nodes) != 1:
@@ -87,7 +88,7 @@ def cudnn_network(architecture: Architecture, nonlinearity: tuple[str, ...] | No
 
 
 def _layer(architecture: Architecture, node: NodeSpec, nonlinearity: Any) -> CudnnLayer | None:
-    """A node with one edge from below and one from its own step before, and no others; None for anything else."""
+    """A node as a layer: it reads one node at the same step and itself one step before. None for any other node."""
     kind = _LAYERS.get((node.cell or "", nonlinearity if isinstance(nonlinearity, str) else ""))
     edges = sorted(architecture.incoming(node.key), key=lambda edge: edge.delay)
     if kind is None or [(edge.delay, edge.source == node.key) for edge in edges] != [(0, False), (1, True)]:
@@ -111,7 +112,7 @@ def run_cudnn(
     *,
     has_outputs: bool = True,
 ) -> tuple[dict[str, Tensor], State]:
-    """Outputs by name, [1, B, T, N], and the final state; arguments as those of `run_reference`, of one network."""
+    """Outputs by name, [1, B, T, N], and the final state; arguments as for `run_reference`, with one member."""
     (name, x), *_ = inputs.items()
     start = initial_state(network.plan, parameters, (1, x.shape[1])) if state is None else state
     values = {name: x[0].transpose(0, 1).to(_DTYPE)}  # [T, B, N]
@@ -129,7 +130,10 @@ def run_cudnn(
 
 
 def _weights(layer: CudnnLayer, parameters: Mapping[str, Tensor]) -> list[Tensor]:
-    """A layer's outer and inner matrix and the bias of each, as `conversion.py` reads them from a module."""
+    """A layer's outer and inner matrix and their biases, with gates in the order of torch and cuDNN.
+
+    `engine/conversion.py` does the reverse, from a torch module.
+    """
     outer, inner, bias = parameters[layer.outer][0].T, parameters[layer.inner][0].T, parameters[layer.bias][0]
     if layer.kind == "lstm":
         outer, inner, bias = (torch.cat([i, f, g, o]) for i, f, o, g in (x.chunk(4) for x in (outer, inner, bias)))
@@ -142,8 +146,8 @@ def _weights(layer: CudnnLayer, parameters: Mapping[str, Tensor]) -> list[Tensor
 
 
 def _run_layer(layer: CudnnLayer, x: Tensor, before: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
-    """The states of all steps, [T, B, N], and the parts of the last one, [1, B, N]."""
-    if not x.is_cuda:  # for tests: torch's own layers
+    """The states of all steps, [T, B, N], and the parts of the final state, [1, B, N] each."""
+    if not x.is_cuda:  # in tests, torch's own layers on the CPU
         hidden: Any = before if layer.kind == "lstm" else before[0]
         run: Any = getattr(torch._VF, layer.kind)  # pyright: ignore[reportPrivateUsage]
         return list(run(x, hidden, weights, True, 1, 0.0, torch.is_grad_enabled(), False, False))
@@ -157,7 +161,7 @@ def _run_layer(layer: CudnnLayer, x: Tensor, before: list[Tensor], weights: list
 
 @torch.no_grad()
 def _side_by_side(layer: CudnnLayer, num_inputs: int, weights: list[Tensor]) -> Tensor:
-    """The weights in one piece of memory, in the order in which cuDNN reads them; torch would do so too, and warn."""
+    """The weights in one block of memory, in cuDNN's order; otherwise torch would make it in each call, and warn."""
     copies = [each.detach().clone(memory_format=torch.contiguous_format) for each in weights]  # they move there
     return torch._cudnn_rnn_flatten_weight(  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
         copies, 4, num_inputs, layer.mode, layer.units, 0, 1, False, False
@@ -174,7 +178,7 @@ def _read_out(read_out: ReadOut, parameters: Mapping[str, Tensor], values: Mappi
 
 
 class _Product(torch.autograd.Function):
-    """A product whose sums stay float32, both ways."""
+    """A product with float32 sums, in the forward and the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:

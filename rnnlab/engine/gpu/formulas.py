@@ -1,4 +1,7 @@
-"""A cell's formulas as text for Triton."""
+"""A cell's formulas as text, for Triton and for CUDA C++.
+
+`engine/cell_program.py` derives the formulas; the writers of all kernels put this text into them.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,12 +10,12 @@ from rnnlab.architecture.expressions import Expression, in_order
 
 
 class Language(NamedTuple):
-    """How formulas are written down."""
+    """How formulas are written in a language: templates for `str.format`."""
 
-    line: str  # of a variable and its text
-    number: str
-    function: str  # of a name and its argument
-    choice: str  # of a condition and what holds if it does and if not
+    line: str  # an assignment: a variable and an expression
+    number: str  # a constant
+    function: str  # a call: a function and its argument
+    choice: str  # a condition, the value if it holds, and the value if not
 
 
 TRITON = Language("{} = {}", "{}", "{}({})", "tl.where({}, {}, {})")
@@ -30,12 +33,12 @@ def sigmoid(x):
 def tanh(x):
     small = tl.exp(-2.0 * tl.abs(x))
     size = (1.0 - small) / (1.0 + small)
-    square = x * x  # near zero a difference of numbers about 1 has few digits; this is off by 1.3e-8 of itself
+    square = x * x  # near zero, 1 - small loses digits; this series has a relative error of 1.3e-8
     near = x + x * square * (-0.33333056 + square * (0.13314674 - square * 0.05035468))
     return tl.where(tl.abs(x) < 0.3, near, tl.where(x < 0, -size, size))
 """
 
-# one instruction, off by at most 5e-4 of the value: less than rounding to bf16
+# one instruction with a relative error of at most 5e-4: less than that of rounding to bf16
 FAST_FUNCTIONS = """
 @triton.jit
 def tanh(x):
@@ -65,12 +68,12 @@ def tanh_slope(y):
 
 
 def names_read(outputs: Mapping[str, Expression]) -> list[str]:
-    """The inputs that formulas read, each once."""
+    """The names of the inputs that formulas read, each once."""
     return list(dict.fromkeys(each.name for each in in_order(outputs.values()) if each.operation == "input"))
 
 
 def needs_choice(outputs: Mapping[str, Expression]) -> bool:
-    """Whether formulas use the node's own nonlinearity."""
+    """Whether formulas use the node's own nonlinearity, which may differ between members."""
     return any(each.operation in ("nonlinearity", "slope") for each in in_order(outputs.values()))
 
 
@@ -81,14 +84,16 @@ def write_formulas(
     prefix: str,
     language: Language = TRITON,
 ) -> tuple[list[str], dict[str, str]]:
-    """Lines that compute `outputs`, and the variable or number that holds each; equal expressions are computed once.
+    """Lines that compute `outputs`, and for each the variable (or constant) that holds it.
+
+    Equal expressions are computed once.
 
     Args:
         outputs: the formulas.
-        inputs: the variable that holds each input, by its name.
-        nonlinearity: `tanh` or `relu`, or None where the variable `is_relu` says for the member at hand.
-        prefix: how new variables begin.
-        language: of the text.
+        inputs: the variable that holds each input, by the input's name.
+        nonlinearity: `tanh` or `relu`; None if members differ, and the kernel's variable `is_relu` decides.
+        prefix: how the names of new variables begin.
+        language: the language of the text.
 
     >>> from rnnlab.architecture.expressions import named, tanh
     >>> write_formulas({"y": tanh(named("x")) + 1}, {"x": "a"}, None, "e")
@@ -130,6 +135,6 @@ def _text(operation: str, arguments: list[str], nonlinearity: str | None, langua
 
 
 def _chosen(for_relu: str, for_tanh: str, x: str, nonlinearity: str | None, language: Language) -> str:
-    """A function of the node's own nonlinearity."""
+    """Text of a call that depends on the node's own nonlinearity."""
     texts = {"relu": language.function.format(for_relu, x), "tanh": language.function.format(for_tanh, x)}
     return texts[nonlinearity] if nonlinearity else language.choice.format("is_relu", texts["relu"], texts["tanh"])

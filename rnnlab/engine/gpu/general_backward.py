@@ -1,7 +1,7 @@
-"""The backward kernel of any cyclic component: the moments of the forward kernel in reverse.
+"""The general backward kernel, for any cyclic component: the moments of `general_forward.py` in reverse order.
 
-Gradients of gates take the place of the gates. Gradients of states are added up in arrays like those of the states;
-those of matrices are large products for later, over all times at once.
+Gradients of gates overwrite the gates. Gradients of states are added up in arrays with the layout of the states.
+Gradients of matrices are left to `backward.py`, which computes them over all times at once, as large products.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 
 
 def general_backward(writer: Writer, codes: Sequence[NodeCode], wanted: frozenset[Part]) -> KernelText:
-    """The kernel of the nodes of a component; only the `wanted` parts gather gradients."""
+    """The backward kernel of the nodes of a component; only the `wanted` parts gather gradients."""
     for code in moments(writer, codes, backward=True):
         _Node(writer, code, wanted).write()
     return writer.text()
@@ -46,7 +46,10 @@ class _Node:
                 writer.barrier()
 
     def _late(self, outputs: Mapping[str, Expression]) -> None:
-        """The gates of the second product come first, and beside the gates, which are still to be read."""
+        """Write the first stage of cells with a second product: the gradients of its gates, then that of `reset`.
+
+        They go to arrays of their own, because the gates are still to be read.
+        """
         writer, code = self.writer, self.code
         late = writer.per_row("late", code.key, code.num_gates * self.width)
         size = self._tile_of(outputs)
@@ -68,7 +71,7 @@ class _Node:
                 writer.barrier()
 
     def _formulas(self, outputs: Mapping[str, Expression]) -> None:
-        """From the gradient of the new state to those of the gates and of all that the formulas read."""
+        """Write lines from the gradient of the new state to those of the gates and of all that the formulas read."""
         writer, code = self.writer, self.code
         size = self._tile_of(outputs)
         with writer.columns(self.width, size):
@@ -76,7 +79,7 @@ class _Node:
             self._load(outputs, inputs, size)
             lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e")
             writer.add(*lines)
-            sums: dict[str, tuple[Place, list[str]]] = {}  # what goes to one place is added up before it is added there
+            sums: dict[str, tuple[Place, list[str]]] = {}  # gradients for the same place are added up first
             for name, variable in found.items():
                 if name.startswith("d gate "):
                     gate = code.program.gates.index(name.removeprefix("d gate "))
@@ -102,7 +105,7 @@ class _Node:
         load_inputs(writer, code, outputs, inputs, size)
 
     def _gathered(self, name: str) -> Place | None:
-        """Where a gradient is added up; None where nobody asks for it."""
+        """The place where a gradient is added up; None if it is not wanted."""
         writer, code = self.writer, self.code
         if name == "d depth" and code.depth_product.has_projection:
             return writer.per_time("dprojected", code.depth_product.edge, self.width)
@@ -117,14 +120,14 @@ class _Node:
         return self.writer.value(product.part, product.edge.delay, "dvalues")
 
     def _columns(self, gates: Place, pairs: Pairs) -> list[tuple[Place, int]]:
-        """Neighbouring gates, and the column of the matrix at which theirs begin."""
+        """Runs of neighbouring gates, each with the column of the matrix at which its columns begin."""
         found = runs(pairs, self.width)
         return [(gates.at(theirs.start, theirs.stop - theirs.start), mine.start) for mine, theirs in found]
 
     def _multiply(
         self, target: Place, left: Sequence[tuple[Place, int]], name: str, columns: int, *, is_added: bool
     ) -> None:
-        """The target's tiles: places times gates of a matrix, turned over."""
+        """Write lines that set or add to a target: products of places with columns of a matrix, transposed."""
         writer = self.writer
         size = writer.tile_of(target.width)
         with writer.columns(target.width, size):
@@ -135,5 +138,5 @@ class _Node:
             writer.store(target, "total")
 
     def _as_tile(self, variable: str, size: int) -> str:
-        """A variable, or a number as a tile."""
+        """Text of a tile: a variable as it is, or a constant as a tile full of it."""
         return variable if variable.isidentifier() else f"tl.full((ROWS, {size}), {variable}, tl.float32)"

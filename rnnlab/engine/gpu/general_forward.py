@@ -1,7 +1,9 @@
-"""The forward kernel of any cyclic component: moment after moment, operands in global memory.
+"""The general forward kernel, for any cyclic component: a loop over its moments, with all operands in global memory.
 
-A moment is a node at a time. Each has its own lines: products into the gates, then the cell's formulas, tile of columns
-after tile of columns. What one moment stores the next may load, after a barrier of the program's own threads.
+Written in Triton with `writer.py`; `general_backward.py` holds its counterpart. A moment is one node at one time step.
+The lines of each node make products into its gates, then compute the cell's formulas, one tile of columns after
+another. A moment may load what the one before stored, after a barrier of the program's own threads: programs (thread
+blocks) have members and sequences of their own and need not wait for one another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +17,7 @@ from rnnlab.engine.nodes import NodeCode, Product
 
 
 def general_forward(writer: Writer, codes: Sequence[NodeCode]) -> KernelText:
-    """The kernel of the nodes of a component."""
+    """The forward kernel of the nodes of a component."""
     for code in moments(writer, codes, backward=False):
         _node(writer, code)
         writer.barrier()
@@ -23,10 +25,10 @@ def general_forward(writer: Writer, codes: Sequence[NodeCode]) -> KernelText:
 
 
 def moments(writer: Writer, codes: Sequence[NodeCode], *, backward: bool) -> Iterator[NodeCode]:
-    """Each node in turn: what is written then are the lines for its moments, inside the loop over all of them.
+    """Yield each node in turn; what the caller writes then is run at each of its moments, in a loop over all of them.
 
-    The moments of one node alone are the times themselves; those of several are read from memory, each while the one
-    before it runs.
+    If there is a single node (and period 1), its moments are simply all times. Otherwise node and time are read from
+    `moments` in memory, each pair while the moment before it runs.
     """
     writer.add("is_relu = False")
     if len(codes) == 1 and writer.plan.architecture.period == 1:
@@ -63,7 +65,7 @@ def _node(writer: Writer, code: NodeCode) -> None:
 
 
 def _project(writer: Writer, code: NodeCode, product: Product) -> None:
-    """Bring a depth input to its node's width."""
+    """Write lines that project a depth input to its node's width."""
     width = padded(code.units)
     size = writer.tile_of(width)
     place = writer.value(product.part, product.edge.delay)
@@ -83,7 +85,10 @@ def _stage(
     *,
     has_second_product: bool,
 ) -> None:
-    """Sums of products into the fresh gates, and formulas over them."""
+    """Write lines that sum products into the `fresh` gates and compute formulas over them.
+
+    A cell with a second product, such as a GRU, has two stages; `has_second_product` is for the second.
+    """
     width = padded(code.units)
     names = code.program.gates
     fed = [gate for gate in fresh if any(gate == theirs for each in code.external for _, theirs in each.pairs)]
@@ -91,7 +96,7 @@ def _stage(
     num_others = len(fed) + len(read - {f"gate {names[gate]}" for gate in fresh})
     size = writer.tile_of(width, len(fresh), num_others)
     with writer.columns(width, size):
-        # all that comes from memory is asked for before the products, so that it is there after them
+        # everything is loaded before the products, so that it has arrived by the time they are done
         for gate in fed:
             writer.add(f"given{gate} = {writer.load(writer.gates(code).at(gate * width, width))}")
         inputs = {f"gate {names[gate]}": f"sum{gate}" for gate in fresh}
@@ -118,7 +123,7 @@ def _stage(
 def load_inputs(
     writer: Writer, code: NodeCode, outputs: Mapping[str, Expression], inputs: dict[str, str], size: int
 ) -> None:
-    """Lines that load what formulas read, beyond what is in `inputs` already, and put it there."""
+    """Write lines that load what formulas read and `inputs` lacks, and add the variables to `inputs`."""
     for number, name in enumerate(name for name in names_read(outputs) if name not in inputs):
         if name.startswith("bias "):
             bias = writer.array("bias", code.bias, str(code.num_gates * padded(code.units)))
@@ -132,7 +137,7 @@ def load_inputs(
 
 
 def operand(writer: Writer, code: NodeCode, name: str) -> Place:
-    """Where something lies that formulas name without `d ` in front."""
+    """The place of a name in a node's formulas that is not a gradient (has no `d ` in front)."""
     width = padded(code.units)
     kind, _, rest = name.partition(" ")
     match kind:
@@ -152,7 +157,7 @@ def operand(writer: Writer, code: NodeCode, name: str) -> Place:
 
 
 def _store(writer: Writer, code: NodeCode, name: str, variable: str) -> None:
-    if not (name.startswith("gate ") and code.gate_is_state):  # then the state is stored, and is enough
+    if not (name.startswith("gate ") and code.gate_is_state):  # if they are the same, only the state is stored
         writer.store(operand(writer, code, name), variable)
 
 

@@ -1,4 +1,7 @@
-"""Work over all times at once: products from other components, and nodes outside of all cycles."""
+"""Forward work over all times at once, as torch operations: products from other components, and acyclic nodes.
+
+`launch.py` calls this before and between the kernels of cyclic components; `backward.py` holds the way back.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -14,15 +17,15 @@ from rnnlab.engine.nodes import NodeCode, Product, runs
 
 
 def external_products(arrays: GpuArrays, code: NodeCode) -> None:
-    """The sums of products from other components into the gates of a node, for all its times.
+    """Write the sums of products from other components to the gates of a node, at all its times.
 
-    Gates that no such product feeds are not written: nothing reads them.
+    Gates that no such product feeds stay uninitialized: nothing reads them.
     """
     times = len(arrays.times(code.key))
     gates = arrays.gates[code.key][:, :times]
     written: set[int] = set()
     for each in code.external:
-        if each.edge in arrays.program.handed:  # its kernel multiplies it
+        if each.edge in arrays.program.handed:  # the kernel of the relay multiplies it
             continue
         if each.has_projection:
             _project(arrays, code, each)
@@ -48,13 +51,16 @@ def _split(columns: slice, width: int) -> list[slice]:
 
 
 def taken(matrix: Tensor, tokens: Tensor, out: Tensor | None = None) -> Tensor:
-    """Rows of a matrix, [P, V, N], by tokens, [P, times, B]; -1 is no token. Given `out`, they are written there."""
+    """The rows of a matrix [P, V, N] that tokens [P, times, B] choose, [P, times, B, N]; written to `out` if given.
+
+    The token -1 stands for none and gives zeros.
+    """
     members = torch.arange(matrix.shape[0], device=matrix.device)[:, None, None]
     return torch.mul(matrix[members, tokens.clamp(min=0)], (tokens >= 0)[..., None], out=out)
 
 
 def _project(arrays: GpuArrays, code: NodeCode, each: Product) -> None:
-    """Bring a depth input to its node's width."""
+    """Project a depth input to its node's width, at all times, into `projected`."""
     matrix, bias = arrays.projection(code, each), arrays.bias(f"{each.name} projection bias", code, 1)
     value = arrays.value(each.part, each.edge.delay, code.key)
     if each.part[0] in arrays.program.tokens:
@@ -65,9 +71,9 @@ def _project(arrays: GpuArrays, code: NodeCode, each: Product) -> None:
 
 
 def hoisted_forward(arrays: GpuArrays, code: NodeCode) -> None:
-    """A node outside of all cycles, at all its times."""
+    """Compute a node outside of all cycles at all its times."""
     program = code.program
-    if code.is_read_out:  # outputs are large: their sums go straight to where they belong
+    if code.is_read_out:  # outputs are large: they are written once, straight to their values
         find = operands(arrays, code)
         torch.add(find("gate "), find("bias "), out=find("state "))
         return
@@ -89,7 +95,7 @@ def hoisted_forward(arrays: GpuArrays, code: NodeCode) -> None:
 
 
 def _is_fed(code: NodeCode, gate: int) -> bool:
-    """Whether a product from another component feeds a gate."""
+    """Whether a product from another component feeds a gate, given by its number."""
     return any(gate == theirs for each in code.external for _, theirs in each.pairs)
 
 
@@ -108,7 +114,10 @@ def _compute(arrays: GpuArrays, code: NodeCode, outputs: Mapping[str, Expression
 
 
 def operands(arrays: GpuArrays, code: NodeCode, *, is_done: bool = False) -> Callable[[str], Tensor]:
-    """Where what a node's formulas name lies, at all its times, [P, times, B, N]; `is_done` in the backward pass."""
+    """A function from a name in a node's formulas to the array that it stands for, at all its times, [P, times, B, N].
+
+    `is_done` is for the backward pass: a gate that is also the new state is then found there alone.
+    """
     width, times = padded(code.units), len(arrays.times(code.key))
 
     def find(name: str) -> Tensor:
@@ -137,7 +146,7 @@ def operands(arrays: GpuArrays, code: NodeCode, *, is_done: bool = False) -> Cal
 
 
 def functions(arrays: GpuArrays, code: NodeCode) -> dict[str, Callable[[Tensor], Tensor]]:
-    """What formulas call, over tensors."""
+    """The functions that formulas call, by name, on tensors."""
 
     def step(x: Tensor) -> Tensor:
         return (x > 0).to(x.dtype)

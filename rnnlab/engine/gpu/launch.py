@@ -1,4 +1,9 @@
-"""Launching kernels, and the forward pass: one component after another."""
+"""The forward pass, one component after another, and the launch of kernels in both passes.
+
+`autograd.py` calls `forward`. The kernels come from `program.py`, the tensors that they take from `arrays.py`, and the
+torch operations between them from `hoisted.py`. `backward.py` uses the same launch functions. A grid is given in
+programs (thread blocks).
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +23,7 @@ from rnnlab.errors import ModelError
 
 
 def forward(arrays: GpuArrays) -> None:
-    """Fill `values`, `gates`, `resets` and `projected` for all time steps."""
+    """Run the forward pass: fill `values`, `factors`, `gates`, `resets` and `projected` for all time steps."""
     program = arrays.program
     with multiplying(program.precision):
         for number, component in enumerate(program.plan.components):
@@ -28,7 +33,7 @@ def forward(arrays: GpuArrays) -> None:
             if not component.is_hoisted and program.is_spread:
                 launch_spread(arrays, number, forward_arguments(arrays), None)
             elif number in program.relay_of:
-                if number == program.relay_of[number][-1]:  # all at once
+                if number == program.relay_of[number][-1]:  # one launch for all legs
                     launch_relay(arrays, program.relay_of[number], forward_arguments(arrays), None)
             elif not component.is_hoisted and program.is_resident(number):
                 launch_resident(arrays, number, forward_arguments(arrays), None)
@@ -42,7 +47,7 @@ def forward(arrays: GpuArrays) -> None:
 def launch(
     arrays: GpuArrays, kernel: Kernel, number: int, find: Callable[[Argument], Tensor], *, backward: bool
 ) -> None:
-    """Run a kernel of a component on all members and the whole batch."""
+    """Launch a general (Triton) kernel of a component, on all members and the whole batch."""
     moments = arrays.program.moments(number, arrays.T, arrays.first_step, arrays.device, backward=backward)
     if not len(moments):  # a short sequence may have no time at which these nodes exist
         return
@@ -58,7 +63,7 @@ def launch(
 def launch_resident(
     arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients | None
 ) -> None:
-    """Run the kernel of a resident component."""
+    """Launch the kernel of a resident component; `gradients` are for the backward pass."""
     shape = best_shape(
         arrays.program.shapes(number),
         arrays.program.resident(number),
@@ -72,22 +77,22 @@ def launch_resident(
     _launch(arrays, kernel, (shape.num_programs, -(-arrays.B // shape.rows), arrays.P), tensors, at_once=False)
 
 
-MOST_BYTES_A_TIME = 2**31 - 1  # of all sequences in an array: kernels multiply times with numbers of 32 bits
-MOST_PROGRAMS = 65_535  # along every axis of a grid but the first
-LEAST_NUMBERS = 4096  # of matrices in a program of a cluster: with fewer it would mostly wait for the others
-MOST_ROWS_OF_GATES = 32  # in programs of nodes with several gates: with more their threads have too few registers
+MOST_BYTES_A_TIME = 2**31 - 1  # of all sequences at one time, in any array: kernels keep such distances in 32 bits
+MOST_PROGRAMS = 65_535  # along the second and third axis of a grid: a limit of CUDA
+LEAST_NUMBERS = 4096  # of matrices in each program of a cluster: with fewer, it would mostly wait for the others
+MOST_ROWS_OF_GATES = 32  # sequences of a program whose nodes have three gates or more; else threads lack registers
 
 
 def best_shape(shapes: Sequence[Shape], resident: Resident, sizes: tuple[int, int], processors: int) -> Shape:
-    """How members are cut up: into programs of few sequences and shared units, as far as all run at once.
+    """How a resident component is divided: into programs of few sequences, in large clusters, if all run at once.
 
-    Measured on an H200: `benchmarks/NOTES.md`.
+    The rules follow from timings on an H200 (`benchmarks/NOTES.md`).
 
     Args:
-        shapes: the possible ones.
-        resident: the nodes.
-        sizes: members and sequences.
-        processors: how many multiprocessors there are.
+        shapes: the possible shapes; single programs first, and of these the ones with most sequences first.
+        resident: the nodes of the component.
+        sizes: the numbers of members and sequences.
+        processors: how many multiprocessors (SMs) the model may take.
     """
     members, batch = sizes
     most = 64 if resident.most_gates < 3 else MOST_ROWS_OF_GATES
@@ -111,19 +116,19 @@ def launch_relay(
     find: Callable[[Argument], Tensor],
     gradients: tuple[Gradients, ...] | None,
 ) -> None:
-    """Run the kernel of a relay."""
+    """Launch the kernel of a relay: each leg has a range of the grid's second axis."""
     program = arrays.program
     shapes = relay_shapes(program, legs, (arrays.P, arrays.B), arrays.processors.own, arrays.device)
-    assert not isinstance(shapes, str), shapes  # the model has asked
+    assert not isinstance(shapes, str), shapes  # `choose` has checked
     kernel = program.relay_kernel(legs, shapes, arrays.shared, gradients, arrays.device.index or 0)
     of_legs = dict(zip(legs, shapes, strict=True))
     most = max(shape.num_in_all(arrays.P, arrays.B) for shape in shapes)
     told = dict(zip(legs, torch.zeros(len(shapes), most, dtype=torch.int32, device=arrays.device), strict=True))
     numbers: list[int] = []
-    ends = [0]  # the number of the first cluster after each leg's
+    ends = [0]  # where along the grid each leg begins, in clusters, and where the last one ends
     for leg, arguments in kernel.text.legs:
         tensors = (told[each.of] if each.kind == "told" else find(each) for each in arguments)
-        first_team = -ends[-1]  # teams of a leg are numbered from 0 on
+        first_team = -ends[-1]  # so that the teams (clusters) of each leg are numbered from 0
         numbers += [*(tensor.data_ptr() for tensor in tensors), arrays.T, arrays.B, arrays.first_step, first_team]
         ends.append(ends[-1] + arrays.P * -(-arrays.B // of_legs[leg].rows))
     _require_short_addresses(arrays)
@@ -134,9 +139,12 @@ def launch_relay(
 def launch_spread(
     arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], gradients: Gradients | None
 ) -> None:
-    """Run the kernel of a spread component, on as many teams at a time as the GPU has room for."""
+    """Launch the kernel of a spread component, for as many teams at a time as the GPU has room for.
+
+    A team is the programs of the same sequences of a member. They wait for one another, so they must run at once.
+    """
     tilings = arrays.program.tilings(number, (arrays.P, arrays.B), arrays.processors)
-    assert not isinstance(tilings, str), tilings  # the model has asked
+    assert not isinstance(tilings, str), tilings  # `choose` has checked
     tiling = tilings[gradients is not None]
     device = arrays.device.index or 0
     gathered = None if gradients is None else gradients[:2]
@@ -164,7 +172,7 @@ def _launch(
 
 
 def _require_few_programs(arrays: GpuArrays, rows: int) -> None:
-    """A grid has room for so many members, and so many programs' sequences."""
+    """Raise an error if a grid has no room for all members, or for programs for all sequences."""
     if arrays.P > MOST_PROGRAMS:
         raise ModelError(f"{arrays.P} members are too many for a GPU: give at most {MOST_PROGRAMS} at a time")
     if (most := MOST_PROGRAMS * rows) < arrays.B:
@@ -172,14 +180,14 @@ def _require_few_programs(arrays: GpuArrays, rows: int) -> None:
 
 
 def _require_short_addresses(arrays: GpuArrays) -> None:
-    """Kernels find their way among the sequences of one time with numbers of 32 bits."""
+    """Raise an error if the sequences of one time take more bytes than kernels' 32-bit offsets reach."""
     most = MOST_BYTES_A_TIME // arrays.program.most_row_bytes
     if most < arrays.B:
         raise ModelError(f"{arrays.B} sequences at once are too many for kernels of this width: give at most {most}")
 
 
 def forward_arguments(arrays: GpuArrays) -> Callable[[Argument], Tensor]:
-    """The tensor of each array that a forward kernel asks for."""
+    """A function from an argument of a forward kernel to its tensor."""
     codes = arrays.program.codes
     uses = matrix_uses(arrays)
 
@@ -213,7 +221,7 @@ def forward_arguments(arrays: GpuArrays) -> Callable[[Argument], Tensor]:
 
 
 def matrix_uses(arrays: GpuArrays) -> dict[str, tuple[NodeCode, Product, bool]]:
-    """For each matrix, and each bias of a projection, a node and an edge that use it, and whether it projects."""
+    """For each matrix and each bias of a projection: a node and an edge that use it, and whether it projects."""
     found: dict[str, tuple[NodeCode, Product, bool]] = {}
     for code in arrays.program.codes.values():
         for product in code.products:

@@ -1,4 +1,7 @@
-"""Large products over all times, by torch, in the precision that was asked for."""
+"""Large products over all time steps at once, by torch, in the precision of the model.
+
+`hoisted.py` and `backward.py` use them for everything that does not depend on the recurrence.
+"""
 
 from collections import Counter
 from collections.abc import Generator
@@ -9,17 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# The setting is the whole process's: threads that want the same have it together, others wait until they have left.
-_ENTRANCE = Lock()  # who waits is not overtaken by those that want what is set
+# torch's precision of float32 products is one setting of the whole process. Threads that want the same value may hold
+# it together; a thread that wants another waits until they have all left.
+_ENTRANCE = Lock()  # while a thread waits, later ones queue behind it, even if they want what is set now
 _CHANGE = Condition()
-_INSIDE: Counter[str] = Counter()  # threads by what they want
+_INSIDE: Counter[str] = Counter()  # how many threads hold each value
 
 
 @contextmanager
 def multiplying(precision: str) -> Generator[None]:
-    """Inside, torch multiplies float32 matrices as the precision says; what was set before is set again after.
+    """Inside, torch multiplies float32 matrices in this precision; the previous setting is restored at the end.
 
-    A thread is inside once at most: for another precision it would wait for itself.
+    Do not nest: a thread inside that asked for another precision would wait for itself.
     """
     wanted = "ieee" if precision == "float32" else "tf32"
     with _ENTRANCE, _CHANGE:
@@ -33,7 +37,7 @@ def multiplying(precision: str) -> Generator[None]:
             _CHANGE.notify_all()
 
 
-_before: list[Any] = []  # what was set when nobody was inside
+_before: list[Any] = []  # the setting to restore
 
 
 def _enter(wanted: str) -> None:
@@ -51,7 +55,7 @@ def _leave(wanted: str) -> None:
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """[P, M, K] times [P, K, N], float32 whatever the factors are."""
+    """The product of [P, M, K] and [P, K, N], float32 whatever the dtype of the factors."""
     if left.dtype == torch.float32:
         return torch.bmm(left, right)
     if left.is_cuda:
@@ -60,7 +64,7 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def product_into(out: Tensor, left: Tensor, right: Tensor) -> None:
-    """The same, written to `out`, which may have a dtype of its own."""
+    """Write the same product to `out`, which may have another dtype."""
     if out.dtype == left.dtype:
         torch.bmm(left, right, out=out)
     elif left.is_cuda and out.dtype == torch.float32:
@@ -70,7 +74,7 @@ def product_into(out: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
-    """The same, added to `out`, which is float32."""
+    """Add the same product to `out`, which is float32."""
     if left.dtype == torch.float32:
         torch.baddbmm(out, left, right, out=out)
     elif left.is_cuda:
@@ -80,9 +84,9 @@ def add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def summed(array: Tensor) -> Tensor:
-    """[P, times, B, N] added up over times and sequences, [P, N], as a product with ones.
+    """The sum of [P, times, B, N] over times and sequences, [P, N], computed as a product with ones.
 
-    torch's own sums over both take up to three times as long, and up to four times the memory of the array.
+    `torch.sum` over both axes takes up to three times as long, and up to four times the memory of the array.
     """
     rows = flat(array)
     ones = rows.new_ones(1, 1, rows.shape[1]).expand(rows.shape[0], -1, -1)
@@ -90,5 +94,5 @@ def summed(array: Tensor) -> Tensor:
 
 
 def flat(array: Tensor) -> Tensor:
-    """[P, times, B, N] as [P, times * B, N]; copied where the times are far apart."""
+    """[P, times, B, N] as [P, times * B, N]: a view, or a copy if the times are not neighbours in memory."""
     return array.flatten(1, 2)

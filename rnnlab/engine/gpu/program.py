@@ -1,4 +1,8 @@
-"""A plan ready to run on the GPU: its nodes, how their numbers are kept, and the kernels of its cyclic components."""
+"""A plan ready to run on the GPU: its nodes, how their numbers are stored, and the kernels of its cyclic components.
+
+`choice.py` decides which `GpuProgram` a model uses. The program has kernels written (by `general_*`, `spread_*`,
+`resident_*` and `relay_text`), compiled and cached. `arrays.py` and `launch.py` run it.
+"""
 
 import os
 from collections.abc import Callable, Mapping
@@ -34,15 +38,16 @@ Kept = TypeVar("Kept")
 
 
 class Kernel(NamedTuple):
-    """A kernel ready to be launched."""
+    """A Triton kernel, ready to be launched."""
 
     text: KernelText
     function: Any
 
 
 Gradients = tuple[frozenset[Part], frozenset[Part], frozenset[Part]]
-"""In the backward pass of a component, the parts that gather gradients, those for which some lie in memory at all
-times, and those for which some of the final state lie apart."""
+"""What the backward kernel of a component depends on, as three sets of parts: those whose gradients are wanted; of
+these, those that already have gradients at all times in memory; and those whose gradient of the final state is in an
+array of its own."""
 
 
 class CudaKernel(NamedTuple):
@@ -61,14 +66,14 @@ class RelayKernel(NamedTuple):
 
 
 def is_interpreted() -> bool:
-    """Whether Triton's interpreter stands in for a GPU: kernels then run on the CPU, slowly, for tests."""
+    """Whether Triton's interpreter replaces the GPU: kernels then run on the CPU, slowly, for tests."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def shared_memory() -> int:
-    """Bytes that a program may have of a multiprocessor's own memory, on the device at hand."""
+    """Bytes of shared memory that a program (thread block) may have on the current device."""
     if not torch.cuda.is_available():
-        return 232_448  # Hopper's, for the interpreter
+        return 232_448  # Hopper's, for tests without a GPU
     return _shared_memory(torch.cuda.current_device())
 
 
@@ -78,33 +83,34 @@ def _shared_memory(device: int) -> int:
 
 
 def runs_cuda() -> bool:
-    """Whether kernels in CUDA C++ run here."""
+    """Whether kernels in CUDA C++ run here; without a GPU, tests compile and emulate them."""
     return not torch.cuda.is_available() or cuda_obstacle() is None
 
 
 def cuda_obstacle(device: torch.device | None = None) -> str | None:
-    """Why kernels in CUDA C++ do not run on a GPU, if they do not: on that at hand, if none is named."""
+    """Why kernels in CUDA C++ cannot run on a GPU (the current one by default), or None if they can."""
     capability = torch.cuda.get_device_capability(device)
-    if capability < (8, 0):  # matrix units and copies
+    if capability < (8, 0):  # tensor cores for bf16 and tf32, and asynchronous copies
         return "its kernels need a GPU of compute capability 8.0 or more"
     return code_obstacle(capability) if torch.cuda.is_available() else None
 
 
 def cluster_size() -> int:
-    """How many programs may form a cluster, whose memory they share: none but one before Hopper."""
+    """The most programs in a cluster, which can write to one another's shared memory; 1 before Hopper."""
     return 8 if not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (9, 0) else 1
 
 
 class GpuProgram:
-    """A plan ready to run on the GPU; holds no numbers of its own.
+    """A plan ready to run on the GPU. It holds no parameters or values, so calls with different data share it.
 
     Args:
         plan: what runs.
-        choices: for each hidden node its nonlinearity, or where members differ whose is relu, [P, 1, 1].
+        choices: for each hidden node its nonlinearity, or if members differ, a mask of those with relu, [P, 1, 1].
         precision: how products are multiplied: `float32`, `tf32` or `bf16`.
-        is_spread: whether each component is spread over the GPU; otherwise members have programs of their own.
+        is_spread: whether the units of each component are spread over the whole GPU (`spread.py`). Otherwise each
+            member has programs, or clusters of programs, of its own.
         is_relay: whether components run side by side and hand states on (`relay.py`), not one after another.
-        has_outputs: whether outputs are computed; otherwise only states are (`read_out.py`).
+        has_outputs: whether outputs are computed, or states only (`engine/read_out.py`).
     """
 
     def __init__(
@@ -123,35 +129,35 @@ class GpuProgram:
         self.outputs = output_names(self.architecture) if has_outputs else ()
         self.codes = node_codes(plan, choices, has_outputs=has_outputs)
         self._kernels: dict[Any, Any] = {}
-        self._kept: dict[Any, Any] = {}  # of resident components, which are asked for in every step
+        self._kept: dict[Any, Any] = {}  # about resident components, needed in every step
         self._tilings: dict[Any, tuple[Tiling, Tiling] | str] = {}
-        self._moments: dict[Any, Tensor] = {}  # small, and kept: recorded CUDA graphs may read them
+        self._moments: dict[Any, Tensor] = {}  # never dropped: recorded CUDA graphs may read them
         self._is_relu: dict[Any, Tensor] = {}
 
     @cached_property
     def state(self) -> dict[Part, int]:
-        """Every part that is computed or given, and its width."""
+        """The width of every part that is computed or given, in units."""
         return state_parts(self.architecture, has_outputs=bool(self.outputs))
 
     @cached_property
     def widths(self) -> dict[Part, int]:
-        """The same as they lie in memory."""
+        """The padded width of every part, as it is in memory."""
         return {part: padded(units) for part, units in self.state.items()}
 
     @cached_property
     def most_row_bytes(self) -> int:
-        """Of what lies in memory for one sequence and time, at most."""
+        """The most bytes that any array has for one sequence at one time."""
         gates = [code.num_gates * padded(code.units) for code in self.codes.values()]
         return 4 * max([*self.widths.values(), *gates])
 
     @cached_property
     def tokens(self) -> frozenset[str]:
-        """The inputs that are integers."""
+        """The names of the inputs that are integers."""
         return token_inputs(self.architecture)
 
     @cached_property
     def _carried(self) -> set[Part]:
-        """Parts that something takes over as they are, not only multiplied."""
+        """Parts that are used as they are, not only multiplied: by carry, identity and depth edges, or as outputs."""
         found: set[Part] = {(node.name, "") for node in self.architecture.nodes if node.kind == "output"}
         for code in self.codes.values():
             for edge in code.carries:
@@ -163,7 +169,10 @@ class GpuProgram:
 
     @cached_property
     def unread(self) -> frozenset[str]:
-        """Outputs that nothing reads, nor does the backward pass: read-outs outside of cycles, if the period is 1."""
+        """Outputs whose values nothing reads, not even the backward pass: hoisted read-outs without outgoing edges.
+
+        None if the period is greater than 1.
+        """
         if self.architecture.period > 1:
             return frozenset()
         read = {edge.source for edge in self.architecture.edges}
@@ -171,31 +180,37 @@ class GpuProgram:
         return frozenset(key[0] for key, code in self.codes.items() if code.is_read_out and key in hoisted - read)
 
     def has_ones(self, part: Part) -> bool:
-        """Whether an input has a column of ones beyond its own: a gradient of a bias is then a row of its matrix's."""
+        """Whether an input's first padding column holds ones, which its matrices multiply by zeros.
+
+        The gradient of a bias is then a row of a matrix's gradient, and needs no pass of its own.
+        """
         is_input = any(node.name == part[0] and node.kind == "input" for node in self.architecture.nodes)
         is_wider = self.widths[part] > self.state[part] and part[0] not in self.tokens
         return is_input and is_wider and part not in self._carried
 
     def storage(self, part: Part) -> torch.dtype:
-        """How values of a part are kept: in the dtype of products where nothing else is done with them."""
+        """The dtype of a part's values: that of products if they are only multiplied, else float32."""
         return torch.float32 if part in self._carried else self.arithmetic.dtype
 
     def codes_of(self, component: Component) -> list[NodeCode]:
-        """The nodes of a component."""
+        """The nodes of a component that are computed."""
         return [self.codes[key] for key in component.nodes if key in self.codes]
 
     def keep(self, key: Any, make: Callable[[], Kept]) -> Kept:
-        """What was made for a key, as long as the program lives."""
+        """The value of a key, made at the first call and kept as long as the program lives."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
 
     def is_resident(self, number: int) -> bool:
-        """Whether a component runs with its matrices and last states on the chip."""
+        """Whether a component runs with its matrices in shared memory and its last states in registers."""
         return bool(self.shapes(number))
 
     def shapes(self, number: int) -> tuple[Shape, ...]:
-        """How a resident component may be cut up; not at all where it is not resident."""
+        """The ways to divide a resident component among programs; none if it cannot be resident.
+
+        A leg of a relay always has clusters.
+        """
         component = self.plan.components[number]
         if component.is_hoisted or self.is_spread or is_interpreted() or not runs_cuda():
             return ()
@@ -211,17 +226,17 @@ class GpuProgram:
 
     @cached_property
     def relays(self) -> tuple[tuple[int, ...], ...]:
-        """The components that run side by side, group by group."""
+        """The groups of components that run side by side, by their numbers."""
         return relay_groups(self.plan, self.codes) if self.is_relay else ()
 
     @cached_property
     def relay_of(self) -> dict[int, tuple[int, ...]]:
-        """For each component that is a leg of a relay, all of its legs."""
+        """For each component that is a leg of a relay, all legs of that relay."""
         return {leg: legs for legs in self.relays for leg in legs}
 
     @cached_property
     def handed(self) -> frozenset[EdgeSpec]:
-        """The edges between legs of a relay."""
+        """The edges from one leg of a relay to another."""
         leg_of = {key: leg for leg in self.relay_of for key in self.plan.components[leg].nodes}
         found: set[EdgeSpec] = set()
         for edge in self.architecture.edges:
@@ -231,22 +246,22 @@ class GpuProgram:
         return frozenset(found)
 
     def _is_factor(self, part: Part) -> bool:
-        """Whether a part lies in memory as products take it."""
+        """Whether a part's values are stored in the dtype of products."""
         return self.storage(part) == self.arithmetic.dtype
 
     def forward_kernel(self, number: int, shared: frozenset[str]) -> Kernel:
-        """The forward kernel of a component by its number; `shared` are inputs that are one for all members."""
+        """The general (Triton) forward kernel of a component; `shared` are the inputs that all members share."""
         codes = self.codes_of(self.plan.components[number])
         return self._kernel(("forward", number, shared), lambda: general_forward(self._writer(shared), codes))
 
     def backward_kernel(self, number: int, shared: frozenset[str], wanted: frozenset[Part]) -> Kernel:
-        """The same for the backward pass; `wanted` are the parts that gather gradients."""
+        """The same for the backward pass; `wanted` are the parts whose gradients are wanted."""
         codes = self.codes_of(self.plan.components[number])
         key = ("backward", number, shared, wanted)
         return self._kernel(key, lambda: general_backward(self._writer(shared), codes, wanted))
 
     def resident(self, number: int) -> Resident:
-        """A resident component by its number."""
+        """A component by its number, as resident kernels see it."""
         component = self.plan.components[number]
         handed = self.handed if number in self.relay_of else None
         period = self.architecture.period
@@ -258,11 +273,11 @@ class GpuProgram:
         """The kernel of a resident component.
 
         Args:
-            number: of the component.
-            shape: how it is cut up.
-            shared: inputs that are one for all members.
-            gradients: in the backward pass, which there are.
-            device: where it is to run.
+            number: the component's.
+            shape: how it is divided among programs.
+            shared: the inputs that all members share.
+            gradients: for the backward kernel; None for the forward one.
+            device: the number of the GPU.
         """
         key = ("resident", number, shape, shared, gradients, device)
         if key not in self._kernels:
@@ -278,13 +293,13 @@ class GpuProgram:
     def resident_text(
         self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None
     ) -> KernelText:
-        """Its text; arguments as above."""
+        """The text of `resident_kernel`, with the same arguments."""
         return self._resident_writer(number, shape, shared, gradients).text()
 
     def _resident_writer(
         self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None, leg: Leg | None = None
     ) -> ResidentWriter:
-        """What has gathered the lines of a resident component's kernel, or of a leg of a relay's."""
+        """A writer that has gathered the lines of a resident component's kernel, or of one leg of a relay's kernel."""
         options = self._writer_options(shared)
         writer = ResidentWriter(self.plan, self.arithmetic, self.resident(number), shape, leg=leg, **options)
         if gradients is None:
@@ -301,7 +316,7 @@ class GpuProgram:
         gradients: tuple[Gradients, ...] | None,
         device: int,
     ) -> RelayKernel:
-        """The kernel of a relay; arguments as those of `resident_kernel`, shapes and gradients for each leg."""
+        """The kernel of a relay; arguments as for `resident_kernel`, with shapes and gradients for each leg."""
         key = ("relay", legs, shapes, shared, gradients, device)
         if key not in self._kernels:
             text = self.relay_text(legs, shapes, shared, gradients)
@@ -317,7 +332,7 @@ class GpuProgram:
         shared: frozenset[str],
         gradients: tuple[Gradients, ...] | None,
     ) -> RelayText:
-        """Its text; arguments as above. The leg that waits for nobody comes first: backward it is the last."""
+        """The text of `relay_kernel`. The leg that waits for no other comes first; backward that is the last one."""
         rows = {number: shape.rows for number, shape in zip(legs, shapes, strict=True)}
         writers: list[ResidentWriter] = []
         for place, number in enumerate(legs):
@@ -329,7 +344,7 @@ class GpuProgram:
         return relay_text(writers if gradients is None else writers[::-1])
 
     def takers(self, number: int) -> tuple[Product, ...]:
-        """Products of other legs of a relay with what a leg hands on."""
+        """The products in other legs of a relay that multiply what this leg hands on."""
         own = self.plan.components[number].nodes
         handed = (product for leg in self.relay_of.get(number, ()) for _, product in self.resident(leg).handed)
         return tuple(product for product in handed if product.edge.source in own)
@@ -344,7 +359,7 @@ class GpuProgram:
         }
 
     def has_factor(self, part: Part) -> bool:
-        """Whether kernels leave a part a second time, as products take it: where it is carried as float32 as well."""
+        """Whether kernels store a part twice: as float32 and, for those who multiply it, in the dtype of products."""
         if self._is_factor(part):
             return False
         if self.is_spread:
@@ -358,12 +373,15 @@ class GpuProgram:
     # ------------------------------------------------------------------------------------------------ spread components
 
     def spread(self, number: int) -> SpreadComponent:
-        """A component by its number, ready to be cut up."""
+        """A component by its number, as spread kernels see it."""
         component = self.plan.components[number]
         return SpreadComponent(component, self.codes_of(component), self.arithmetic)
 
     def tilings(self, number: int, sizes: tuple[int, int], processors: Processors) -> tuple[Tiling, Tiling] | str:
-        """How a component is cut up forward and backward, for so many members and sequences, or why it cannot be."""
+        """How a component is spread in the forward and in the backward pass, or why it cannot be.
+
+        `sizes` are the numbers of members and sequences.
+        """
         key = (number, sizes, processors, shared_memory())
         if key not in self._tilings:
             spread = self.spread(number)
@@ -386,11 +404,11 @@ class GpuProgram:
         """The kernel of a spread component.
 
         Args:
-            number: of the component.
-            tiling: how it is cut up.
-            shared: inputs that are one for all members.
-            gradients: in the backward pass, the parts that gather gradients and those for which some lie in memory.
-            device: where it is to run.
+            number: the component's.
+            tiling: how it is divided among programs.
+            shared: the inputs that all members share.
+            gradients: the first two of `Gradients` for the backward kernel; None for the forward one.
+            device: the number of the GPU.
         """
         key = ("spread", number, tiling.rows, tiling.units, shared, gradients, device)
         if key not in self._kernels:
@@ -401,11 +419,11 @@ class GpuProgram:
         return self._kernels[key]
 
     def spread_writer(self, number: int, tiling: Tiling, shared: frozenset[str]) -> SpreadWriter:
-        """What gathers the text of a spread component's kernel."""
+        """A writer for the text of a spread component's kernel."""
         return SpreadWriter(self.plan, self.spread(number), tiling, **self._writer_options(shared))
 
     def readers(self, number: int) -> tuple[Reader, ...]:
-        """Narrow read-outs of a resident component: the gradients that they send back are multiplied in its kernel."""
+        """Narrow read-outs of a resident component, whose gradients its backward kernel multiplies."""
         if not self.is_resident(number):
             return ()
         return self.keep(("readers", number, shared_memory(), cluster_size()), lambda: self._readers(number))
@@ -417,7 +435,7 @@ class GpuProgram:
                 found += [(code, product) for product in code.external if _is_narrow_reader(node, code, product)]
         resident, shapes = self.resident(number), self.shapes(number)
         while max(Layout(resident, self.arithmetic, shape, True, found).total for shape in shapes) > shared_memory():
-            found.pop()  # the nodes themselves fit
+            found.pop()  # ends at the latest without readers: the nodes alone fit
         return tuple(found)
 
     def _kernel(self, key: Any, write: Callable[[], KernelText]) -> Kernel:
@@ -431,14 +449,14 @@ class GpuProgram:
         return Writer(self.plan, self.widths, shared, self.arithmetic, is_fast=is_fast, shared_bytes=shared_memory())
 
     def is_relu(self, code: NodeCode, device: torch.device) -> Tensor:
-        """Whose nonlinearity is relu, [P], where members differ; copied to a device once: the host must wait for it."""
+        """Which members have the nonlinearity relu, [P], if they differ; copied once, for the host waits for copies."""
         key = (code.key, device)
         if key not in self._is_relu:
             self._is_relu[key] = torch.as_tensor(code.choice).to(torch.int32).view(-1).to(device)
         return self._is_relu[key]
 
     def moments(self, number: int, num_steps: int, first_step: int, device: torch.device, *, backward: bool) -> Tensor:
-        """The moments of a component, in the order in which they run: number of the node in it, and time."""
+        """A component's moments in the order in which they run, [moments, 2]: the node's number in it, and the time."""
         key = (number, num_steps, first_step % self.architecture.period, device, backward)
         if key not in self._moments:
             component = self.plan.components[number]
@@ -451,9 +469,9 @@ class GpuProgram:
 
 
 def _is_narrow_reader(node: NodeCode, reader: NodeCode, product: Product) -> bool:
-    """Whether an edge leads from the node to an output of few units, at the same time step.
+    """Whether an edge leads from the node to an output of few units at the same time step.
 
-    Kernels take the gradients of its gates for float32; those of hidden nodes may be bf16.
+    It must be an output because kernels read the gradients of its gates as float32; those of hidden nodes may be bf16.
     """
     is_plain = (product.edge.delay, product.num_gates, product.has_projection) == (0, 1, False)
     return product.edge.source == node.key and is_plain and reader.is_output and padded(reader.units) <= 64

@@ -1,4 +1,7 @@
-"""How many multiprocessors a model may take: all of a GPU's, or a share where others run beside it."""
+"""How many multiprocessors (SMs) a model may take: all of a GPU's, or a share if other models run beside it.
+
+The training and tuning packages set the share; `choice.py` and `arrays.py` ask for it before work is divided.
+"""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,11 +15,13 @@ _SHARE: ContextVar[float] = ContextVar("share of the GPU", default=1.0)
 
 
 class Processors(NamedTuple):
-    """Multiprocessors that a model may take.
+    """Numbers of multiprocessors (SMs).
 
     Args:
-        own: its share; more of them are taken from others, so that work there counts as much longer.
-        all: those of the GPU: programs that wait for one another run at once, and need one each.
+        own: the model's share. It may use more, but takes them from others, so the cost model counts the time as
+            correspondingly longer.
+        all: those of the whole GPU. Programs (thread blocks) that wait for one another must all run at once and take
+            one SM each, so this is a hard limit.
     """
 
     own: int
@@ -25,9 +30,10 @@ class Processors(NamedTuple):
 
 @contextmanager
 def share_of_gpu(share: float) -> Generator[None]:
-    """Inside, models are cut up as for a GPU that has only a share of its multiprocessors.
+    """Inside, the work of models is divided as if the GPU had only this share of its multiprocessors.
 
-    Alone a model is fastest as many small programs, which leave a GPU half idle; beside others as few large ones.
+    A model alone is fastest as many small programs, which leave a GPU half idle. Beside others, a model is fastest as
+    few large programs.
     """
     before = _SHARE.set(share)
     try:
@@ -37,7 +43,7 @@ def share_of_gpu(share: float) -> Generator[None]:
 
 
 def processors(device: torch.device) -> Processors:
-    """The multiprocessors of a device that a model may take."""
+    """How many multiprocessors of a device a model may take; a CPU (for tests) counts as one."""
     every = _all_processors(device)
     return Processors(max(1, round(_SHARE.get() * every)), every)
 

@@ -1,8 +1,10 @@
-"""Text of a Triton kernel in the making: lines, arrays it is given, tiles it loads and stores.
+"""Writes the text of a general (Triton) kernel: its lines, the arrays it takes, the tiles it loads and stores.
 
-Every kernel has one program for each member and tile of its batch. A tile is [ROWS, columns]: some sequences of one
-member at one time. Names in the text: `member`, `T`, `B`; `rows`, the sequences of the tile, and `live`, which of them
-there are; `time`, the moment at hand.
+`general_forward.py` and `general_backward.py` say what the kernels do. Kernels in CUDA C++ use `cuda_writer.py`.
+
+Every kernel has one program (thread block) for each member and block of ROWS sequences. A tile is [ROWS, columns]:
+those sequences at one time. Names in the text: `member`, `T`, `B`; `rows`, the numbers of the program's sequences, and
+`live`, the mask of those that exist; `time`, the time of the moment at hand.
 """
 
 import math
@@ -24,26 +26,26 @@ import triton.language as tl
 
 
 @triton.jit
-def rounded(x, otherwise):  # to what tf32 holds, but for what is NaN, which a carry would make zero, or infinite
+def rounded(x, otherwise):  # x in tf32, or `otherwise`: for NaN, which a carry may make zero, and for infinity
     near = ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
     return tl.where(tl.abs(x) < {LEAST_NOT_ROUNDED!r}, near, otherwise)
 """
 
 
 class Place:
-    """A row of columns for each sequence at a time: text of the pointer to its start, and the length of a row."""
+    """Some columns of an array [B, width] at one time: text of the pointer to its start, and which columns."""
 
     def __init__(self, start: str, width: int, column: int = 0, part: int | None = None) -> None:
         self.start, self.width, self.column = start, width, column
-        self.part = width if part is None else part  # how much of the row is meant
+        self.part = width if part is None else part  # how many columns are meant, from `column` on
 
     def at(self, column: int, part: int) -> "Place":
-        """So many columns from one on."""
+        """The same rows, but only `part` of their columns, from `column` on."""
         return Place(self.start, self.width, self.column + column, part)
 
 
 class Writer:
-    """Gathers the lines of one kernel."""
+    """Gathers the lines of one kernel and the arrays that they use."""
 
     def __init__(
         self,
@@ -55,33 +57,33 @@ class Writer:
         is_fast: bool,
         shared_bytes: int,
     ) -> None:
-        """A kernel to be.
+        """Begin a kernel.
 
         Args:
-            plan: of which it is a part.
-            widths: of parts as they lie in memory.
-            shared: inputs that are one for all members.
+            plan: the plan that it runs a part of.
+            widths: the padded widths of parts.
+            shared: the inputs that all members share.
             arithmetic: how it multiplies.
-            is_fast: whether nonlinearities may be off by as much as rounding to bf16.
-            shared_bytes: memory of a multiprocessor that a program may have.
+            is_fast: whether nonlinearities may be approximate, with errors no larger than those of rounding to bf16.
+            shared_bytes: the shared memory that a program may have, in bytes.
         """
         self.shared_bytes = shared_bytes
         self.plan, self.widths, self.shared, self.arithmetic = plan, widths, shared, arithmetic
         self.is_fast = is_fast
         self.arguments: dict[Argument, str] = {}
-        self.starts: list[str] = []  # lines that move each array to the member at hand
+        self.starts: list[str] = []  # lines that move the pointer of each array to the member at hand
         self.lines: list[str] = []
         self.indent = 1
-        self.masks: dict[str, str] = {}  # for columns that may hang over, which of them there are
-        self.stage_bytes = 1  # of one step of the deepest product loop
+        self.masks: dict[str, str] = {}  # text of masks, for ranges of columns whose last tile reaches too far
+        self.stage_bytes = 1  # shared memory for one step of the product loop that needs most
 
     def add(self, *lines: str) -> None:
-        """Lines at the present indentation."""
+        """Add lines at the present indentation."""
         self.lines += [f"{'    ' * self.indent}{line}" for line in lines]
 
     @contextmanager
     def block(self, head: str) -> Generator[None]:
-        """Lines under a head that ends in a colon."""
+        """Inside, lines belong to a head that ends in a colon, such as a loop."""
         self.add(head)
         self.indent += 1
         yield
@@ -89,25 +91,26 @@ class Writer:
 
     @contextmanager
     def columns(self, width: int, size: int, name: str = "columns", first: str = "first_column") -> Generator[None]:
-        """Lines for tile after tile of columns."""
+        """Inside, lines belong to a loop over tiles of `size` columns; `name` holds the numbers of a tile's columns."""
         self.masks.pop(name, None)
         if width % size:
             self.masks[name] = f"({name} < {width})"
-        # a loop even where there is one tile: what is named inside may then have another shape elsewhere
+        # a loop even for a single tile, so that variables inside may have another shape in other loops
         with self.block(f"for {first} in range(0, {width}, {size}):"):
             self.add(f"{name} = {first} + tl.arange(0, {size})")
             yield
 
     def tile_of(self, width: int, num_sums: int = 1, num_others: int = 0) -> int:
-        """How many columns to take at a time where so many sums of them and other tiles are at hand."""
-        # [64, 256] of float32 are a quarter of all registers; others are there for a while, and often of 16 bits
+        """How many columns to take at a time, if a thread block holds that many tiles of sums and of other numbers."""
+        # a float32 tile [64, 256] takes a quarter of all registers; the others live for a shorter time and often have
+        # 16 bits, so they count half
         most = (200 if self.arithmetic.is_split else 420) / (num_sums + num_others / 2)
         return tile(width, max(16, min(256, 1 << int(math.log2(most)))))
 
     # ------------------------------------------------------------------------------------------------------- arrays
 
     def array(self, kind: str, of: object, by_member: str) -> str:
-        """The variable of an array at the member at hand; `by_member` is how many numbers a member has."""
+        """The variable that points to the member's part of an array; `by_member` is text of the numbers in a part."""
         argument = Argument(kind, of)
         if argument not in self.arguments:
             name = f"{kind}{len(self.arguments)}"
@@ -116,7 +119,7 @@ class Writer:
         return self.arguments[argument]
 
     def value(self, part: Part, delay: int, kind: str = "values") -> Place:
-        """A part of some node's state so many steps ago."""
+        """A part of some node's state, `delay` steps ago."""
         width = self.widths[part]
         before, after = self.plan.histories.get(part, 0), self.plan.lookaheads.get(part, 0)
         is_shared = kind == "values" and part[0] in self.shared
@@ -124,45 +127,46 @@ class Writer:
         return Place(f"{name} + (time + {before - delay}).to(tl.int64) * B * {width}", width)
 
     def per_time(self, kind: str, of: object, width: int) -> Place:
-        """Something that a node keeps at each of its times."""
+        """An array [P, times, B, width] that a node keeps at each of its own times, at the present one."""
         period = self.plan.architecture.period
         name = self.array(kind, of, f"((T + {period - 1}) // {period}).to(tl.int64) * B * {width}")
         return Place(f"{name} + (time // {period}).to(tl.int64) * B * {width}", width)
 
     def per_row(self, kind: str, of: object, width: int) -> Place:
-        """Something that a node keeps for one time only."""
+        """An array [P, B, width] that a node keeps for the present time only."""
         return Place(self.array(kind, of, f"B.to(tl.int64) * {width}"), width)
 
     def gates(self, code: NodeCode) -> Place:
-        """All gates of a node."""
+        """All gates of a node, at the present time."""
         return self.per_time("gates", code.key, code.num_gates * padded(code.units))
 
     def source(self, code: NodeCode, product: Product) -> Place:
-        """What a dense edge multiplies."""
+        """What a dense edge multiplies, at the present time of its target."""
         if product.has_projection:
             return self.per_time("projected", product.edge, padded(code.units))
         return self.value(product.part, product.edge.delay)
 
     def edge_source(self, edge: EdgeSpec, part: str, kind: str = "values") -> Place:
-        """A part of the state at an edge's source."""
+        """The part of the state that an edge brings from its source."""
         return self.value((edge.source[0], part), edge.delay, kind)
 
     def multiply(
         self, sums: Sequence[tuple[str, int]], place: Place, name: str, shape: tuple[int, int], size: int, turned: bool
     ) -> None:
-        """Add a place times parts of a matrix to sums, [ROWS, size], at the present `columns`.
+        """Add products of a place with parts of a matrix to sums, [ROWS, size] each, at the present `columns`.
 
         Args:
-            sums: each with the row (turned) or column of the matrix at which its part begins.
-            place: what is multiplied, as wide as the part is high.
-            name: the matrix.
-            shape: its rows and columns in memory.
-            size: of the tile of columns.
-            turned: whether the place meets the matrix's columns, not its rows.
+            sums: the variables of the sums, each with the column of the matrix at which its part begins.
+            place: the left factor; its columns are the summed axis.
+            name: the matrix's.
+            shape: the matrix's rows and columns in memory.
+            size: how many columns the sums have.
+            turned: whether to multiply by the transposed matrix, as in a backward pass.
         """
         rows, columns = shape
         deep = tile(place.part, self.arithmetic.depth)
-        # matrix units take float32 only with the numbers that are added up side by side
+        # for tf32, matrix units (tensor cores) need the summed axis of the right factor contiguous in memory, as in the
+        # matrix itself if the product is with its transpose; other products take a transposed copy
         flips = not turned and self.arithmetic.dtype == torch.float32
         parts = ("_high", "_low") if self.arithmetic.is_split else ("",)
         kinds = [f"{'turned' if flips else 'matrix'}{part}" for part in parts]
@@ -172,7 +176,7 @@ class Writer:
         with self.columns(place.part, deep, "depth", "first_depth"):
             self.add(f"left = {self.load_factor(place, 'depth')}")
             if self.arithmetic.is_split:
-                # what is infinite is all in the low part: of infinity less infinity there would be nothing left
+                # infinity is all in the low part: a high part of infinity would leave infinity less infinity, NaN
                 self.add("left_high = rounded(left, 0.0)", "rest = left - left_high", "left_low = rounded(rest, rest)")
             for total, start in sums:
                 if turned:
@@ -193,7 +197,8 @@ class Writer:
         if not self.arithmetic.is_split:
             self.add(f"{total} = tl.dot(left, {parts[0]}, {total}, {option})")
             return
-        # matrix units cut sums off where an addition rounds: long sums would drift towards zero
+        # matrix units cut off the last bits of sums, where an addition rounds: long sums would drift towards zero, so
+        # they only add up the products of one step
         self.add(
             f"right = {parts[0]}",
             f"part = tl.dot(left_low, right, {option})",
@@ -204,11 +209,11 @@ class Writer:
     # -------------------------------------------------------------------------------------------------------- tiles
 
     def load(self, place: Place, columns: str = "columns") -> str:
-        """Text of a tile, in float32."""
+        """Text of a load of a tile, as float32."""
         return f"{self._tile(place, columns)}.to(tl.float32)"
 
     def load_factor(self, place: Place, columns: str) -> str:
-        """Text of a tile that is to be multiplied."""
+        """Text of a load of a tile, in the dtype of products."""
         return f"{self._tile(place, columns)}.to({self.arithmetic.text})"
 
     def _tile(self, place: Place, columns: str) -> str:
@@ -218,7 +223,7 @@ class Writer:
         return f"live[:, None] & {self.masks[columns]}[None, :]" if columns in self.masks else "live[:, None]"
 
     def store(self, place: Place, value: str, columns: str = "columns") -> None:
-        """Write a tile."""
+        """Add a line that stores a tile."""
         self.add(f"tl.store({self._pointers(place, columns)}, {value}, mask={self._mask(columns)})")
 
     def _pointers(self, place: Place, columns: str) -> str:
@@ -226,16 +231,16 @@ class Writer:
         return f"{place.start} + (rows * {place.width})[:, None] + ({columns}{moved})[None, :]"
 
     def barrier(self) -> None:
-        """What was stored before may be loaded after."""
+        """Add a barrier of the program's threads: what any of them stored before it, all may load after it."""
         self.add("tl.debug_barrier()")
 
     def load_vector(self, array: str, size: int) -> str:
-        """Text of a tile that is the same for all sequences."""
+        """Text of a load of a vector of columns, broadcast to a tile: the same for all sequences."""
         mask = f", mask={self.masks['columns']}, other=0.0" if "columns" in self.masks else ""
         return f"tl.broadcast_to(tl.load({array} + columns{mask})[None, :], (ROWS, {size}))"
 
     def text(self) -> KernelText:
-        """The whole kernel; as many steps of its product loops are on their way as fit."""
+        """The whole kernel; up to 4 steps of its product loops are in flight, as shared memory has room."""
         numbers = ("T", "B", "num_moments")
         arguments = ", ".join((*self.arguments.values(), *numbers, "ROWS: tl.constexpr"))
         return KernelText(
@@ -247,5 +252,5 @@ class Writer:
             "    live = rows < B\n" + "".join(f"    {line}\n" for line in self.starts) + "\n".join(self.lines) + "\n",
             tuple(self.arguments),
             max(1, min(4, int(0.88 * self.shared_bytes) // self.stage_bytes)),
-            8,  # two groups of four, which share a product of the matrix units
+            8,  # two groups of four: matrix units work for four warps together
         )
