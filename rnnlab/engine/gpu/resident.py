@@ -300,7 +300,10 @@ class Layout:
             self.gates_bytes = rows * self.gates.stride
             self.delayed = {}
         elif backward:
-            self.gates = self._place(rows, most_gates * share)
+            # where states are handed back, gates are still multiplied when those of the next moment come
+            self.num_buffers = 2 if resident.handed else 1
+            self.gates = self._place(self.num_buffers * rows, most_gates * share)
+            self.gates_bytes = rows * self.gates.stride
             self.delayed = {
                 product.edge: self._place(rows, code.num_gates * share) for code, product in resident.delayed
             }
@@ -335,10 +338,15 @@ class Layout:
 
 def sends_gates(resident: Resident, itemsize: int) -> bool:
     """Whether in the backward pass the programs of a cluster send one another gradients of gates, or else sums of what
-    these give when multiplied with their units: whichever is less. In a relay gates are multiplied once more."""
+    these give when multiplied with their units: whichever is less.
+
+    A leg of a relay sends sums only if it has one exchange of its own in a moment.
+    """
+    if resident.is_leg and (len(resident.codes) > 1 or resident.codes[0].program.late is not None):
+        return True
     num_gates = sum(code.num_gates for code in resident.codes)
     num_sums = sum(bool(pairs) for _, product in resident.products for pairs in (product.pairs, product.reset_pairs))
-    return resident.is_leg or num_gates * itemsize <= num_sums * 4
+    return num_gates * itemsize <= num_sums * 4
 
 
 def kept_as_passed(each: Passed, resident: Resident) -> bool:

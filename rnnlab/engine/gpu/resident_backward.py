@@ -83,6 +83,8 @@ class BackwardKernel:
                     node.write()
             self._turn()
             self._add_delayed()
+        for node in self.nodes:
+            node.end()
         writer.meet_teller()
         if self.depths:
             self._before()
@@ -163,11 +165,11 @@ class BackwardKernel:
         if self.layout.delayed:
             writer.add("__syncthreads();")
 
-    def multiply(self, target: str, pairs: Pairs, gates: Place, matrix: Place) -> None:
+    def multiply(self, target: str, pairs: Pairs, gates: Place, matrix: Place, moved: str = "0") -> None:
         """Lines that add gradients of gates in shared memory times rows of a matrix, for the units of each program."""
         writer, itemsize = self.writer, self.writer.itemsize
         for mine, theirs in runs(pairs, writer.share):
-            left = f"{gates.start + theirs.start * itemsize} + top * {gates.stride}"
+            left = f"{gates.start + theirs.start * itemsize} + {moved} + top * {gates.stride}"
             right = f"{matrix.start + mine.start * itemsize} + first_column * {matrix.stride}"
             writer.add(
                 f"multiply_all<PROGRAMS, false>({target}, address_of(shared) + {left}, {gates.stride}, "

@@ -43,7 +43,7 @@ class BackwardNode:
         self.handed = [product for each, product in kernel.resident.handed if each is code]
         # handed back is the product of the same gates as the last of the node's own: the two are made together
         alike = [each for each in self.handed if self.products and each.pairs == self.products[-1].pairs]
-        self.together = alike[0] if alike else None
+        self.together = alike[0] if alike and self.layout.sends_gates else None
         self.takers = {each.edge: each.part[1] for each in kernel.takers if each.edge.source == code.key}
 
     def start(self) -> None:
@@ -71,7 +71,10 @@ class BackwardNode:
         with writer.block(""):
             self._moment(program.backward)
         if self is self.kernel.nodes[-1]:  # the first of the moment: of the moment before is told while others wait
-            writer.meet_teller("if (position)")
+            if not self.layout.sends_gates and self.handed:
+                with writer.block("if (position)"):
+                    self._hear_handed_back(self.handed[-1], f"(time + {writer.step})")
+            writer.meet_teller()
         self._in_next(partial(self._ask, looked="position + 1"))
         if self.products:
             self._sent([gate for gate in range(self.code.num_gates) if gate not in self.late], self._read_out)
@@ -80,7 +83,7 @@ class BackwardNode:
             with writer.block(""):
                 is_last = product is self.products[-1]
                 self._multiply(self.kernel.gradient(product.part, age), product.name, product.pairs, is_last=is_last)
-        for product in self.handed:
+        for product in self.handed if self.layout.sends_gates else ():
             if product is not self.together:
                 with writer.block(""):
                     self._hand_back(product)
@@ -89,11 +92,18 @@ class BackwardNode:
         if (self.products or self.late) and not writer.is_cluster:
             writer.add("__syncthreads();")
 
+    def end(self) -> None:
+        """Lines after the loop: what the last moment hands back is still on its way."""
+        if self.handed and not self.layout.sends_gates:
+            with self.writer.block(""):
+                self._hear_handed_back(self.handed[-1], "0" if self.writer.step == 1 else "(T - 1)")
+
     def _sent(self, gates: Sequence[int], *meanwhile: Callable[["_Read"], None]) -> None:
         """Lines after which the gradients of gates are where products find them."""
         writer = self.writer
         if not self.layout.sends_gates:
-            writer.add("__syncthreads();")
+            if writer.leg is None:  # in a relay they have just met
+                writer.add("__syncthreads();")
             return
         if meanwhile:
             self._in_next(*meanwhile)
@@ -215,14 +225,61 @@ class BackwardNode:
             self.kernel.multiply(f"(float (&)[1][M][N][4]){target}", pairs, layout.gates, matrix)
             return
         writer.add("float parts[PROGRAMS][M][N][4] = {};")
-        self.kernel.multiply("parts", pairs, layout.gates, matrix)
-        place = f"{layout.parts} + turn % 2 * {layout.parts_bytes}"
-        writer.add(f"const int place = {place};")
-        writer.add(f"send_parts(address_of(shared) + place, parts, {writer.counter(layout)});")
+        self.kernel.multiply("parts", pairs, layout.gates, matrix, self._own_gates)
+        self._send_parts("parts")
         if is_last:
             self._in_next(self._read_out)
-        writer.hear(layout, str(layout.parts_bytes))
-        writer.add(f"add_parts({target}, shared + place);")
+            self._add_handed_back(self.handed[:1])
+        self._hear_parts(target)
+        if is_last:
+            self._hand_back_sums()
+
+    # ------------------------------------------------------------- sums that the programs of a cluster send one another
+
+    @property
+    def _own_gates(self) -> str:
+        """How far the gates of the present moment lie from the first place for a program's own."""
+        layout = self.layout
+        return f"position % {layout.num_buffers} * {layout.gates_bytes}" if layout.num_buffers > 1 else "0"
+
+    @property
+    def _parts(self) -> str:
+        return f"{self.layout.parts} + turn % 2 * {self.layout.parts_bytes}"
+
+    def _send_parts(self, parts: str) -> None:
+        self.writer.add(f"send_parts(address_of(shared) + {self._parts}, {parts}, {self.writer.counter(self.layout)});")
+
+    def _hear_parts(self, target: str) -> None:
+        self.writer.add(f"const int place = {self._parts};")
+        self.writer.hear(self.layout, str(self.layout.parts_bytes))
+        self.writer.add(f"add_parts({target}, shared + place);")
+
+    def _add_handed_back(self, handed: Sequence[Product]) -> None:
+        """Lines for a program's part of what is handed back, while an exchange is on its way."""
+        for product in handed:
+            self.writer.add("float back[PROGRAMS][M][N][4] = {};")
+            matrix = self.layout.matrices[product.name]
+            self.kernel.multiply("back", product.pairs, self.layout.gates, matrix, self._own_gates)
+
+    def _hand_back_sums(self) -> None:
+        """Lines that send the parts of what is handed back; the last ones come while the next moment computes."""
+        for place, product in enumerate(self.handed):
+            if place:
+                with self.writer.block(""):
+                    self._hear_handed_back(self.handed[place - 1], "time")
+                with self.writer.block(""):
+                    self._add_handed_back([product])
+                    self._send_parts("back")
+            else:
+                self._send_parts("back")
+
+    def _hear_handed_back(self, product: Product, time: str) -> None:
+        """Lines for what a moment hands back, when its parts have come."""
+        self.writer.add("float back[M][N][4] = {};")
+        self._hear_parts("back")
+        self._store_handed(product, "back", time)
+
+    # ----------------------------------------------------------------------------------------------- gates that are sent
 
     def _multiply_sent(
         self, target: str, matrix: Place, pairs: Pairs, together: Product | None = None, *, is_late: bool
@@ -258,13 +315,13 @@ class BackwardNode:
         self._multiply_sent("back", self.layout.matrices[product.name], product.pairs, is_late=False)
         self._store_handed(product, "back")
 
-    def _store_handed(self, product: Product, sums: str) -> None:
+    def _store_handed(self, product: Product, sums: str, time: str = "time") -> None:
         writer = self.writer
         with writer.vectors():
             writer.add("float all[U];")
             with writer.unrolled("u < U"):
                 writer.add(f"all[u] = {sums}{SUM};")
-            writer.store(writer.per_time("handed", product.edge, writer.width, 4), "all")
+            writer.store(writer.per_time("handed", product.edge, writer.width, 4, time), "all")
 
     def _buffer(self, ago: int) -> str:
         """Where gates lie that were sent so many exchanges ago."""
@@ -337,7 +394,8 @@ class BackwardNode:
             if not layout.sends_gates:
                 for gate, name in multiplied.items():
                     column = f"own_unit + {gate * writer.share}"
-                    writer.store_shared(str(layout.gates.start), layout.gates.stride, column, stored[name])
+                    start = f"{layout.gates.start} + {self._own_gates}"
+                    writer.store_shared(start, layout.gates.stride, column, stored[name])
                 self._store(places, stored)
         if layout.sends_gates:  # where others wait, they come first
             for gate, name in multiplied.items() if self.products or not is_in_memory else ():

@@ -116,10 +116,11 @@ class ResidentWriter(CudaWriter):
         assert self.leg is not None
         flags = f"(int *){self.array('told', self.leg.number)} + (member * num_blocks + first_row / ROWS) * PROGRAMS"
         self.add("__syncthreads();", "meet();")
-        with self.block("for (int step = 1; step <= T; ++step)"):
+        # backward they meet in the middle of a moment, and once more at the end: before the first nothing is done
+        with self.block(f"for (int step = {0 if backward else 1}; step <= T; ++step)"):
             self.add("__syncthreads();")
             with self.block("if (warp == WARPS)"):
-                self.add(f"if (lane == 0) show({flags} + blockIdx.x, step);")
+                self.add(f"if (lane == 0 && step > 0) show({flags} + blockIdx.x, step);")
                 for edge in self.leg.heard:
                     with self.block(""):
                         self.add(f"const int least = least_of_warp({self._told(edge, backward)}.seen_by(lane));")
@@ -155,10 +156,10 @@ class ResidentWriter(CudaWriter):
         with self.block(is_unknown):
             self.add(f"wait_for({self._told(edge, backward)}, {steps});")
 
-    def meet_teller(self, condition: str = "") -> None:
+    def meet_teller(self) -> None:
         """A line after all that others may read of a moment, of which they are told from here on."""
         if self.leg is not None:
-            self.add(f"{condition} __syncthreads();".lstrip())
+            self.add("__syncthreads();")
 
     # ----------------------------------------------------------------------------------------------------- in a cluster
 
