@@ -227,6 +227,47 @@ DEVICE void multiply_all(float (&sums)[G][M][N][4], u32 left, int left_stride, u
   }
 }
 
+// The same of tiles, where the warp's part of the matrix stays in registers: steps of two, gates, tiles of 8 columns.
+template <int STEPS, int G, int N>
+DEVICE void keep_right(u32 (&kept)[STEPS][G][N][4], u32 right, int right_stride, int gate_bytes) {
+  const int lane = threadIdx.x % 32;
+  right += PRECISION == 16 ? lane % 8 * right_stride + lane / 8 * 16 : lane / 4 * right_stride + lane % 4 * 8;
+#pragma unroll
+  for (int at = 0; at < STEPS; ++at)
+#pragma unroll
+    for (int g = 0; g < G; ++g)
+#pragma unroll
+      for (int n = 0; n < N; ++n)
+        load_right<true>(kept[at][g][n], right + g * gate_bytes + n * 8 * right_stride + at * 2 * STEP);
+}
+template <int STEPS, int G, int M, int N>
+DEVICE void multiply_kept(float (&sums)[G][M][N][4], u32 left, int left_stride, const u32 (&kept)[STEPS][G][N][4]) {
+  float second[G][M][N][4] = {};  // or every product would wait for the one before
+#pragma unroll
+  for (int at = 0; at < STEPS; ++at)
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      u32 a[2][4];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) load_tiled(a[i], left + m * 16 * left_stride + (at * 2 + i) * STEP * 16);
+#pragma unroll
+      for (int g = 0; g < G; ++g)
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+          const u32 (&b)[4] = kept[at][g][n];
+          if constexpr (PRECISION == 32) {
+            multiply(sums[g][m][n], a[0], a[1], b);
+          } else {
+            multiply(sums[g][m][n], a[0], b[0], b[1]);
+            multiply(second[g][m][n], a[1], b[2], b[3]);
+          }
+        }
+    }
+  if constexpr (PRECISION != 32)
+#pragma unroll
+    for (int i = 0; i < G * M * N * 4; ++i) (&sums[0][0][0][0])[i] += (&second[0][0][0][0])[i];
+}
+
 // 16 rows of float32 numbers as the matrix units take them, 32 bytes of factors deep, straight from memory
 DEVICE void load_left(u32 (&a)[4], const float *from, int stride, int live) {
   const int lane = threadIdx.x % 32, row = lane / 4;

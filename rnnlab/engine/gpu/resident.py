@@ -51,8 +51,11 @@ class Warps(NamedTuple):
     unit_tiles: int
 
 
-def warps_of(units: int, shape: Shape) -> Warps:
+def warps_of(units: int, shape: Shape, *, is_leg: bool = False) -> Warps:
     """As wide as memory is read in long pieces, and at most twice 16 rows; where there are few rows, more and narrower.
+
+    The legs of a relay have the same number of threads, whose registers that of most warps limits: with twice 16 rows
+    a warp, few sequences and many take equally many warps.
 
     >>> warps_of(118, Shape(64))
     Warps(num_warps=8, num_row_groups=2, row_tiles=2, unit_tiles=4)
@@ -60,14 +63,31 @@ def warps_of(units: int, shape: Shape) -> Warps:
     Warps(num_warps=8, num_row_groups=1, row_tiles=1, unit_tiles=1)
     >>> warps_of(256, Shape(16, num_programs=8))
     Warps(num_warps=4, num_row_groups=1, row_tiles=1, unit_tiles=1)
+    >>> warps_of(256, Shape(32, num_programs=8), is_leg=True)
+    Warps(num_warps=4, num_row_groups=1, row_tiles=2, unit_tiles=1)
     """
     rows, num_tiles = shape.rows, padded(units) // shape.num_programs // 8
     least = LEAST_WARPS if rows == SMALLEST else 1
     wide = [number for number in (2, 4) if num_tiles % number == 0 and num_tiles // number >= least]
     unit_tiles = max(wide, default=1) if shape.num_programs == 1 else 1
-    row_tiles = 2 if rows > 32 else 1
+    row_tiles = 2 if rows > (16 if is_leg else 32) else 1
     num_row_groups = rows // 16 // row_tiles
     return Warps(num_tiles // unit_tiles * num_row_groups, num_row_groups, row_tiles, unit_tiles)
+
+
+REGISTERS = 512  # of a quarter of a multiprocessor, for each lane of the warps that run there
+MOST_REGISTERS = 255  # that a thread can have
+WORKING_REGISTERS = 116  # what the forward kernels of cells with four gates take for all but matrices
+
+
+def registers_for_matrices(num_warps: int) -> int:
+    """How many numbers of matrices, 32 bits each, a thread can keep for the whole sequence beside all else it computes.
+
+    >>> registers_for_matrices(5), registers_for_matrices(9)
+    (139, 52)
+    """
+    most = REGISTERS // -(-num_warps // 4) // 8 * 8
+    return max(0, min(most, MOST_REGISTERS) - WORKING_REGISTERS)
 
 
 class Resident:
@@ -99,6 +119,10 @@ class Resident:
         self.products = [(code, product) for code in self.codes for product in code.internal]
         self.handed = [(code, each) for code in self.codes for each in code.external if each.edge in (handed or ())]
         self.passed = [each for code in self.codes for each in passed_by(code) if self.is_internal(each.edge)]
+
+    def warps(self, shape: Shape) -> Warps:
+        """How the warps of a program share its rows and units."""
+        return warps_of(self.width, shape, is_leg=self.is_leg)
 
     @property
     def most_gates(self) -> int:
@@ -236,7 +260,7 @@ def _has_only_late_gates(code: NodeCode) -> bool:
 
 def _fits(resident: Resident, arithmetic: Arithmetic, shape: Shape, most: int) -> bool:
     num_bytes = max(Layout(resident, arithmetic, shape, backward).total for backward in (False, True))
-    return num_bytes <= most and warps_of(resident.width, shape).num_warps <= MOST_WARPS
+    return num_bytes <= most and resident.warps(shape).num_warps <= MOST_WARPS
 
 
 def taken_over(code: NodeCode) -> dict[str, EdgeSpec]:
@@ -342,7 +366,7 @@ def sends_gates(resident: Resident, itemsize: int) -> bool:
 
     A leg of a relay sends sums only if it has one exchange of its own in a moment.
     """
-    if resident.is_leg and (len(resident.codes) > 1 or resident.codes[0].program.late is not None):
+    if resident.is_leg and (len(resident.codes) > 1 or any(code.program.late is not None for code in resident.codes)):
         return True
     num_gates = sum(code.num_gates for code in resident.codes)
     num_sums = sum(bool(pairs) for _, product in resident.products for pairs in (product.pairs, product.reset_pairs))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.resident import Layout, Place, Reader, warps_of
+from rnnlab.engine.gpu.resident import Layout, Place, Reader
 from rnnlab.engine.gpu.resident_backward_node import BackwardNode
 from rnnlab.engine.gpu.resident_writer import SUM, ResidentWriter
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
@@ -56,7 +56,7 @@ class BackwardKernel:
         self.takers = takers
         self.layout = Layout(self.resident, writer.arithmetic, writer.shape, backward=True, readers=readers)
         # what a moment reads is asked for in the one before, where a thread has registers for it
-        warps, codes = warps_of(self.width, writer.shape), self.resident.codes
+        warps, codes = self.resident.warps(writer.shape), self.resident.codes
         self.is_ahead = writer.is_cluster and warps.row_tiles * warps.unit_tiles * len(codes) <= MOST_AHEAD
         self.nodes = [BackwardNode(self, number, code) for number, code in enumerate(codes)]
         self.passed_later = [each for each in self.resident.passed if self.resident.age(each.edge) > 1]

@@ -279,7 +279,7 @@ class BackwardNode:
         self._hear_parts("back")
         self._store_handed(product, "back", time)
 
-    # ----------------------------------------------------------------------------------------------- gates that are sent
+    # ---------------------------------------------------------------------------------------------- gates that are sent
 
     def _multiply_sent(
         self, target: str, matrix: Place, pairs: Pairs, together: Product | None = None, *, is_late: bool

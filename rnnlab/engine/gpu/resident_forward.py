@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.cuda_writer import TYPES
 from rnnlab.engine.gpu.formulas import names_read
-from rnnlab.engine.gpu.resident import Layout, Place, taken_over, warps_of
+from rnnlab.engine.gpu.resident import Layout, Place, taken_over
 from rnnlab.engine.gpu.resident_writer import SUM, ResidentWriter
 from rnnlab.engine.gpu.spread import late_gates
-from rnnlab.engine.nodes import NodeCode, Part, Product
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product
 
 
 def write_forward(writer: ResidentWriter) -> None:
@@ -24,7 +24,7 @@ class _Forward:
         self.nodes = [_Node(self, number, code) for number, code in enumerate(self.resident.codes)]
         self.first = "0" if writer.step == 1 else "(T - 1)"
         # biases stay in registers where a thread has few units; else they are read anew, from the first-level cache
-        self.keeps_biases = warps_of(self.width, writer.shape).unit_tiles == 1
+        self.keeps_biases = self.resident.warps(writer.shape).unit_tiles == 1
 
     def write(self) -> None:
         """All lines."""
@@ -40,6 +40,7 @@ class _Forward:
         self._bring_delayed("0", "0")
         self._bring_handed("0", None)
         writer.begin(layout)
+        writer.keep_in_registers([each for node in self.nodes for each in node.multiplied_tiles])
         if layout.handed:
             self._take_handed("0", "1", None)
         with writer.block("for (int position = 0; position < T; ++position)"):
@@ -148,6 +149,17 @@ class _Node:
         self.biases = [gate for gate, name in enumerate(program.gates) if f"bias {name}" in read]
 
     # ----------------------------------------------------------------------------------------------- before the loop
+
+    @property
+    def multiplied_tiles(self) -> list[tuple[Place, Pairs]]:
+        """The matrices that multiply states of the component, and which of their gates each stage needs."""
+        found: list[tuple[Place, Pairs]] = []
+        for stage, fresh in enumerate(self.fresh[: len(self.outputs)]):
+            for product in self.code.internal:
+                matrix = self.layout.matrices[product.name]
+                found.append((matrix, tuple(pair for pair in product.pairs if pair[1] in fresh)))
+                found += [(matrix, product.reset_pairs)] if stage else []
+        return found
 
     def start_given(self) -> None:
         """Sums from other components are asked for a moment before they are needed."""

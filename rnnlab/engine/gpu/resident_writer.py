@@ -11,7 +11,7 @@ from rnnlab.engine.gpu.cuda_writer import SIZES, TYPES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import CUDA, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import Arithmetic
-from rnnlab.engine.gpu.resident import LOOKS, Layout, Place, Resident, Shape, warps_of
+from rnnlab.engine.gpu.resident import LOOKS, Layout, Place, Resident, Shape, registers_for_matrices
 from rnnlab.engine.nodes import NodeCode, Pairs, runs
 from rnnlab.engine.plan import Plan
 
@@ -51,11 +51,12 @@ class ResidentWriter(CudaWriter):
         self.step, self.width = resident.step, resident.width
         self.share = self.width // shape.num_programs
         self.is_cluster = shape.num_programs > 1
+        self._in_registers: dict[tuple[Place, int, int], str] = {}  # by matrix, first gate and how many
 
     def text(self) -> KernelText:
         """The whole kernel."""
         # registers for two programs on a multiprocessor, where a node is small
-        num_warps = warps_of(self.width, self.shape).num_warps
+        num_warps = self.resident.warps(self.shape).num_warps
         is_small = num_warps <= (8 if self.resident.most_gates == 1 else 4) and len(self.resident.codes) == 1
         num_together = 2 if is_small and not self.is_cluster else 1
         bounds = f"THREADS, {num_together}"
@@ -64,7 +65,7 @@ class ResidentWriter(CudaWriter):
     @property
     def constants(self) -> dict[str, int]:
         """What `resident.cu` needs to know."""
-        warps = warps_of(self.width, self.shape)
+        warps = self.resident.warps(self.shape)
         found = {"ROWS": self.shape.rows, "PROGRAMS": self.shape.num_programs, "SHARE": self.share}
         found |= {"WIDTH": self.width, "WARPS": warps.num_warps}
         return found | {"THREADS": 32 * warps.num_warps, "M": warps.row_tiles, "N": warps.unit_tiles}
@@ -72,7 +73,7 @@ class ResidentWriter(CudaWriter):
     @property
     def head(self) -> str:
         """Lines before all others: which rows and units a thread has."""
-        warps = warps_of(self.width, self.shape)
+        warps = self.resident.warps(self.shape)
         return (
             f"  const int lane = thread % 32, top = warp % {warps.num_row_groups} * M * 16;\n"
             f"  const int first_column = warp / {warps.num_row_groups} * N * 8, first_unit = blockIdx.x * SHARE;\n"
@@ -247,13 +248,38 @@ class ResidentWriter(CudaWriter):
         """Lines that add products of rows in shared memory with gates of a matrix to `sums[place]`."""
         for mine, theirs in runs(pairs, 1):
             count = mine.stop - mine.start
-            right = f"address_of(shared) + {matrix.start} + ({mine.start} * SHARE + first_column) * {matrix.stride}"
             target = f"(float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}]"
+            rows = f"address_of(shared) + {left} + top * {left_stride}, {left_stride}"
+            if kept := self._in_registers.get((matrix, mine.start, count)):
+                self.add(f"multiply_kept({target}, {rows}, {kept});")
+                continue
             self.add(
-                f"multiply_all<{count}, {str(are_tiles).lower()}>({target}, "
-                f"address_of(shared) + {left} + top * {left_stride}, {left_stride}, {right}, "
+                f"multiply_all<{count}, {str(are_tiles).lower()}>({target}, {rows}, {self._right(matrix, mine.start)}, "
                 f"{matrix.stride}, SHARE * {matrix.stride}, WIDTH * {self.itemsize});"
             )
+
+    def _right(self, matrix: Place, gate: int) -> str:
+        """Text of where a warp's columns of a gate of a matrix begin in shared memory."""
+        return f"address_of(shared) + {matrix.start} + ({gate} * SHARE + first_column) * {matrix.stride}"
+
+    def keep_in_registers(self, products: Sequence[tuple[Place, Pairs]]) -> None:
+        """Lines that load matrices which multiply tiles, as many as there are registers for, first ones first.
+
+        From shared memory a step would read all of a program's, at 128 bytes a cycle.
+        """
+        warps = self.resident.warps(self.shape)
+        if not self.is_cluster or warps.row_tiles > 1:
+            return
+        left = registers_for_matrices(warps.num_warps + (self.leg is not None))
+        for matrix, mine in dict.fromkeys((matrix, each) for matrix, pairs in products for each in _gates_of(pairs)):
+            first, count = mine
+            deep = self.width * self.itemsize // 64
+            if (left := left - 4 * deep * count) < 0:
+                return
+            name = f"right{len(self._in_registers)}"
+            self._in_registers[matrix, first, count] = name
+            self.add(f"u32 {name}[{deep}][{count}][N][4];")
+            self.add(f"keep_right({name}, {self._right(matrix, first)}, {matrix.stride}, SHARE * {matrix.stride});")
 
     # --------------------------------------------------------------------------------------------------------- memory
 
@@ -298,3 +324,8 @@ class ResidentWriter(CudaWriter):
         lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e", CUDA)
         self.add(*lines)
         return found
+
+
+def _gates_of(pairs: Pairs) -> list[tuple[int, int]]:
+    """The first gate of a matrix, and how many, of each run of gates that are multiplied together."""
+    return [(mine.start, mine.stop - mine.start) for mine, _ in runs(pairs, 1)]

@@ -170,7 +170,10 @@ def test_random_towers_agree(network: Architecture, num_steps: int, precision: s
         ("stack-2:gru", "await_groups<0>();", ""),  # rows are on their way
         ("stack-2:tanh", "= bias0_0.x[u];", "+= bias0_0.x[u];"),  # those of the step before too
         ("stack-2:lstm", "(time + 2) % 2", "0"),  # one place for two steps
-        ("stack-2:lstm", "sums[1][m]", "sums[0][m]"),  # the gradient of the layer's own state
+        ("stack-2:tanh", "sums[1][m]", "sums[0][m]"),  # the gradient of the layer's own state
+        ("stack-2:lstm", "position % 2 *", "0 *"),  # one place for the gates of two moments
+        ("stack-2:lstm", "add_parts(back, shared + place);", ""),  # what the others add to what is handed back
+        ("stack-2:lstm", "keep_right(right0, ", "keep_right(right0, 16 + "),  # of other units' states
     ],
 )
 def test_a_broken_relay_fails(break_kernels: BreakKernels, name: str, old: str, new: str) -> None:
