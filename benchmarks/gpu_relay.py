@@ -1,24 +1,27 @@
 """Stacks with their layers side by side and one after another: `python benchmarks/gpu_relay.py`.
 
-Each network's training step on every path that can run it, after its outputs and gradients were compared with float64.
-What `choice.py` needs to know before it may choose relays unasked.
+Each network's training step on every path that can run it. First all outputs and gradients are compared with float64,
+as many at a time as there are cores, which compiles all kernels; then the GPU is left to one step at a time. What
+`choice.py` needs to know before it may choose relays unasked.
 """
 
 import argparse
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import gpu_timing
 import torch
 from gpu_models import Case, exact_copy, kernels_of, make_data, make_model
+from gpu_process import Row, in_parallel
 
 from rnnlab import ModelError
 
 RESULTS = Path(__file__).parent / "results" / "gpu-relay-h200.json"
 PATHS = ("gpu-relay", "gpu-population", "gpu-spread")
 INPUTS, STEPS = 27, 180
+COMPARE_SECONDS = 240.0  # at most, for all; half for one
 NETWORKS = (  # network, width, sequences, precision
     *(("stack-4:lstm", width, 64, "bf16") for width in (64, 128, 256)),
     *((name, 256, 64, "bf16") for name in ("stack-2:lstm", "stack-4:gru", "stack-4:tanh", "stack-8:tanh")),
@@ -38,20 +41,36 @@ def cases() -> Iterator[Case]:
             yield Case(network, width, INPUTS, batch, STEPS, precision, path=path)
 
 
-def timed(case: Case) -> dict[str, Any]:
-    """Milliseconds of a training step, the better of launched one by one and as a CUDA graph; or why it cannot run."""
+def compared(case: Case) -> Row:
+    """How far a training step is from float64, or why it cannot run; in a process of its own."""
+    torch.set_num_threads(1)  # a process for each core does this at the same time
     model, (x, dy) = make_model(case), make_data(case)
-    wanted = gpu_timing.trained_once(exact_copy(model, None), x.double(), dy.double())
     try:
-        error = gpu_timing.largest_error(gpu_timing.trained_once(model, x, dy), wanted)
+        found = gpu_timing.trained_once(model, x, dy)
     except ModelError as obstacle:
         return {"cannot": str(obstacle)}
+    wanted = gpu_timing.trained_once(exact_copy(model, None), x.double(), dy.double())
+    error = gpu_timing.largest_error(found, wanted)
     gpu_timing.check_error(error, case.precision)
-    found = gpu_timing.timed(gpu_timing.training_step(model, x, dy))
-    return {"error": error, "ms": found.best, "ms_eager": found.eager, "kernels": kernels_of(model, case)}
+    return {"error": error}
 
 
-def profiled(case: Case) -> dict[str, Any]:
+def all_compared(chosen: list[Case]) -> dict[Case, Row]:
+    """A row for every case; one that failed is not timed."""
+    limits = {"seconds": COMPARE_SECONDS, "task_seconds": COMPARE_SECONDS / 2}
+    outcomes = in_parallel(compared, [(case,) for case in chosen], is_spoilt=lambda _: False, **limits)
+    rows = [outcome.result or {"failed": outcome.failure} for outcome in outcomes]
+    return {case: case._asdict() | row for case, row in zip(chosen, rows, strict=True)}
+
+
+def timed(case: Case) -> Row:
+    """Milliseconds of a training step, the better of launched one by one and as a CUDA graph."""
+    model = make_model(case)
+    found = gpu_timing.timed(gpu_timing.training_step(model, *make_data(case)))
+    return {"ms": found.best, "ms_eager": found.eager, "kernels": kernels_of(model, case)}
+
+
+def profiled(case: Case) -> Row:
     """Microseconds that its kernels take for a time step, all layers together."""
     forward, backward = (
         spent / case.steps for spent in gpu_timing.kernel_microseconds(make_model(case), *make_data(case))
@@ -60,18 +79,23 @@ def profiled(case: Case) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Time all, then profile all, for a profiler slows what comes after it; print and write row by row."""
+    """Compare all, time all, then profile all, for a profiler slows what comes after it; write after each row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=RESULTS, help="where the table goes")
     options = parser.parse_args()
-    machine = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-    found: dict[Case, dict[str, Any]] = {}
-    for measure in (timed, profiled):
-        for case in cases():
-            if "cannot" not in found.get(case, {}):
-                found[case] = found.get(case, case._asdict()) | measure(case)
-                print(json.dumps(found[case]), flush=True)
-                options.output.write_text(json.dumps(machine | {"rows": list(found.values())}, indent=1) + "\n")
+    start, seconds = time.monotonic(), dict[str, float]()
+    found = all_compared(list(cases()))
+    seconds["compared"] = time.monotonic() - start
+    table = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "seconds": seconds}
+    for name, measure in (("timed", timed), ("profiled", profiled)):
+        start = time.monotonic()
+        for case, row in found.items():
+            if "error" in row:
+                row |= measure(case)
+            print(json.dumps(row), flush=True)
+            seconds[name] = time.monotonic() - start
+            options.output.write_text(json.dumps(table | {"rows": list(found.values())}, indent=1) + "\n")
+    print(json.dumps({"seconds": seconds}))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -267,6 +268,25 @@ def test_every_network_that_is_timed_as_a_relay_can_be_one() -> None:
         made = gpu_program(gpu_models.network_of(case), None, case.precision, is_spread=False, is_relay=True)
         (legs,) = made.relays
         assert not isinstance(relay_shapes(made, legs, (1, case.batch), 132, torch.device("cpu")), str), case
+
+
+def test_relays_are_timed_only_where_they_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0 < gpu_relay.compared(SMALL)["error"] < 1e-5
+    assert "CUDA devices" in gpu_relay.compared(SMALL._replace(path="gpu-relay"))["cannot"]
+    monkeypatch.setitem(gpu_timing.ERRORS, "bf16", 1e-9)
+    with pytest.raises(ArithmeticError, match="not timed"):
+        gpu_relay.compared(SMALL)
+
+
+def test_all_relays_are_compared_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_order(function: Any, tasks: Any, **_: Any) -> list[gpu_process.Outcome]:
+        return [gpu_process._attempt(function, task) for task in tasks]
+
+    monkeypatch.setattr(gpu_relay, "in_parallel", in_order)
+    odd = SMALL._replace(network="no such network")
+    found = gpu_relay.all_compared([SMALL, odd])
+    assert found[SMALL].keys() == {*SMALL._fields, "error"}
+    assert "no such network" in found[odd]["failed"]
 
 
 def test_a_row_says_what_is_missed() -> None:

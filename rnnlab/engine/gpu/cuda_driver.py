@@ -40,6 +40,7 @@ class CudaFunction:
         image = machine_code(source, code_architecture(torch.cuda.get_device_capability(device)))
         module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         with torch.cuda.device(device):
+            enter_device(device)
             _check(_driver().cuModuleLoadData(ctypes.byref(module), image), "load a kernel")
             _check(_driver().cuModuleGetFunction(ctypes.byref(self._function), module, b"kernel"), "find a kernel")
             wanted = _driver().cuFuncSetAttribute(self._function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared_bytes))
@@ -78,18 +79,23 @@ def new_stream(device: int) -> torch.cuda.Stream:
     """A new stream, never destroyed, that torch hands to nobody else; its own streams are the same 32 in turn."""
     stream = ctypes.c_void_p()
     with torch.cuda.device(device):
+        enter_device(device)
         _check(_driver().cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING), "make a stream")
     return torch.cuda.ExternalStream(stream.value, device=device)
 
 
 def enter_device(device: int) -> None:
-    """Make a device's context current in this thread; the thread in which autograd runs backward may have none."""
+    """Make a device's context current in this thread, where the driver's calls need one.
+
+    A thread may have none: one in which torch has not computed yet, and that in which autograd runs backward.
+    """
     _check(_driver().cuCtxSetCurrent(_context(device)), "enter its context")
 
 
 @lru_cache(maxsize=16)
 def _context(device: int) -> ctypes.c_void_p:
     handle, context = ctypes.c_int(), ctypes.c_void_p()
+    _check(_driver().cuInit(0), "start")
     _check(_driver().cuDeviceGet(ctypes.byref(handle), device), f"find device {device}")
     _check(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle), f"open device {device}")
     return context

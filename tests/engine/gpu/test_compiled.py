@@ -1,8 +1,10 @@
 """What was compiled is kept on disk where it can be, and nothing broken that lies there is served for ever."""
 
 import ctypes
+from collections.abc import Generator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -97,12 +99,34 @@ def test_texts_of_triton_are_mended(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 class Driver:
-    """Stands for the GPU's driver, which loads what the compiler made, unless it is broken."""
+    """Stands for the GPU's driver, which loads what the compiler made, unless it is broken or no context is current."""
 
     def __init__(self, broken: bytes) -> None:
         self._broken = broken
+        self._is_started = False
+        self._current: int | None = None
+        self.num_loaded = 0
+
+    def cuInit(self, _: int) -> int:  # noqa: N802
+        self._is_started = True
+        return 0
+
+    def cuDeviceGet(self, handle: Any, device: int) -> int:  # noqa: N802
+        handle._obj.value = 10 + device
+        return 0 if self._is_started else 3
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, handle: Any) -> int:  # noqa: N802
+        context._obj.value = 10 * handle.value
+        return 0
+
+    def cuCtxSetCurrent(self, context: Any) -> int:  # noqa: N802
+        self._current = context.value
+        return 0
 
     def cuModuleLoadData(self, module: object, image: bytes) -> int:  # noqa: N802
+        if self._current != 110:  # that of device 1
+            return 201
+        self.num_loaded += 1
         return 200 if self._broken in image else 0
 
     def cuModuleGetFunction(self, *_: object) -> int:  # noqa: N802
@@ -110,21 +134,44 @@ class Driver:
 
     cuFuncSetAttribute = cuModuleGetFunction  # noqa: N815
 
+    def cuStreamCreate(self, stream: Any, _: int) -> int:  # noqa: N802
+        stream._obj.value = 5
+        return 0 if self._current == 110 else 201
+
     def cuGetErrorString(self, code: int, text: object) -> int:  # noqa: N802
-        ctypes.cast(text, ctypes.POINTER(ctypes.c_char_p))[0] = b"device kernel image is invalid"  # type: ignore[arg-type]
+        message = {200: b"device kernel image is invalid", 201: b"invalid device context"}[code]
+        ctypes.cast(text, ctypes.POINTER(ctypes.c_char_p))[0] = message  # type: ignore[arg-type]
         return 0
 
 
-def load(monkeypatch: pytest.MonkeyPatch, broken: bytes) -> None:
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Generator[Driver]:
+    """A driver that takes kernels holding anything but `broken`, in a thread that has no context yet."""
+    found = Driver(b"broken")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
-    monkeypatch.setattr(cuda_driver, "_driver", lambda: Driver(broken))
-    CudaFunction("a", 0, 0)
+    monkeypatch.setattr(torch.cuda, "ExternalStream", lambda stream, device: (stream, device))
+    monkeypatch.setattr(cuda_driver, "_driver", lambda: found)
+    cuda_driver._context.cache_clear()
+    yield found
+    cuda_driver._context.cache_clear()
 
 
-def test_machine_code_that_never_loads_is_an_error(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("compiler", "driver")
+def test_machine_code_that_never_loads_is_an_error() -> None:
     with pytest.raises(ModelError, match="the GPU's driver cannot load a kernel: device kernel image is invalid"):
-        load(monkeypatch, b"a")
+        CudaFunction("broken", 1, 0)
+
+
+@pytest.mark.usefixtures("compiler")
+def test_kernels_load_where_torch_has_not_computed_yet(driver: Driver) -> None:
+    CudaFunction("a", 1, 0)
+    assert driver.num_loaded == 1
+
+
+@pytest.mark.usefixtures("driver")
+def test_streams_are_made_where_torch_has_not_computed_yet() -> None:
+    assert cuda_driver.new_stream(1) == (5, 1)
 
 
 @pytest.mark.parametrize(
