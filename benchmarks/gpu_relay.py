@@ -31,6 +31,10 @@ NETWORKS = (  # network, width, sequences, precision
     ("heads-12:lstm", 768, 16, "bf16"),  # layers of 64 units that do not see one another
     ("heads-2:lstm", 512, 64, "bf16"),
     *(("stack-4:lstm", 128, 64, precision) for precision in ("tf32", "float32")),
+    ("stack-2:lstm", 64, 64, "bf16"),
+    ("stack-2:gru", 128, 64, "bf16"),
+    ("stack-3:tanh", 128, 32, "bf16"),
+    ("stack-2:tanh", 256, 64, "float32"),
 )
 
 
