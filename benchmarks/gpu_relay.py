@@ -2,7 +2,7 @@
 
 Each network's training step on every path that can run it. First all outputs and gradients are compared with float64,
 as many at a time as there are cores, which compiles all kernels; then the GPU is left to one step at a time. What
-`choice.py` needs to know before it may choose relays unasked.
+the estimates of `rnnlab/engine/gpu/costs.py` are fitted to, and held to by tests/engine/gpu/test_path.py.
 """
 
 import argparse
@@ -17,6 +17,8 @@ from gpu_models import Case, exact_copy, kernels_of, make_data, make_model
 from gpu_process import Row, in_parallel
 
 from rnnlab import ModelError
+from rnnlab.engine.gpu.relay import most_clusters
+from rnnlab.engine.gpu.resident import CLUSTERS
 
 RESULTS = Path(__file__).parent / "results" / "gpu-relay-h200.json"
 PATHS = ("gpu-relay", "gpu-population", "gpu-spread")
@@ -90,7 +92,9 @@ def main() -> None:
     start, seconds = time.monotonic(), dict[str, float]()
     found = all_compared(list(cases()))
     seconds["compared"] = time.monotonic() - start
-    table = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "seconds": seconds}
+    clusters = {count: most_clusters(torch.device("cuda"), count) for count in CLUSTERS}
+    table = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "most_clusters": clusters}
+    table["seconds"] = seconds
     for name, measure in (("timed", timed), ("profiled", profiled)):
         start = time.monotonic()
         for case, row in found.items():

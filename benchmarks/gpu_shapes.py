@@ -1,6 +1,6 @@
 """Microseconds a step of resident kernels in every shape, and of spread ones: `python benchmarks/gpu_shapes.py FILE`.
 
-What the choice of kernels (`rnnlab/engine/gpu/choice.py`) and of shapes (`best_shape` of `launch.py`) is fitted to, and
+What the choice of kernels (`rnnlab/engine/gpu/costs.py`) and of shapes (`best_shape` of `launch.py`) is fitted to, and
 held to by tests/engine/gpu/test_path.py.
 """
 

@@ -112,6 +112,15 @@ def cells_without_matrices() -> dict[str, Cell]:
     return {cell.name: cell for cell in cells}
 
 
+def heads(count: int, cell: str, units: int) -> Architecture:
+    """Layers that see the same inputs and not one another."""
+    names = [f"h{number}" for number in range(count)]
+    nodes = [NodeSpec(name="x", kind="input", units=3), NodeSpec(name="y", kind="output", units=2)]
+    nodes += [NodeSpec(name=name, kind="hidden", units=units, cell=cell) for name in names]
+    edges = [each for name in names for each in (("x", name, 0), (name, name, 1), (name, "y", 0))]
+    return Architecture(nodes, [EdgeSpec(source=(a, 0), target=(b, 0), delay=delay) for a, b, delay in edges])
+
+
 def both_directions(cell: str, *, units: int, read_out_delay: int = 0) -> Architecture:
     """A layer that reads the past and one that reads the future; a late read-out sees initial states of both."""
     carry = True if CELLS[cell].carries else None

@@ -5,6 +5,7 @@ A model (`engine/model.py`) calls `choice.choose`, which returns a `GpuProgram`,
 
     the choice
         choice.py                  which kernels run a network on this many members and sequences, by a cost model
+        costs.py                   what a time step takes where each member has programs of its own
         sharing.py                 how many multiprocessors (SMs) a model may take
         cudnn.py                   the alternative on request: stacks of layers that cuDNN runs
     what is prepared once

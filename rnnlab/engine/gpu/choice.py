@@ -1,8 +1,8 @@
 """The choice of what runs a model on the GPU, by a cost model.
 
 The candidates: programs (thread blocks) or clusters of them for each member, kernels spread over the whole GPU, layers
-side by side in a relay, or cuDNN. The last two run on request only. `Model` calls `choose` before each run; its result,
-a `GpuProgram` (`program.py`) or a `CudnnNetwork` (`cudnn.py`), runs the batch.
+side by side in a relay, or cuDNN, which runs on request only. `Model` calls `choose` before each run; its result, a
+`GpuProgram` (`program.py`) or a `CudnnNetwork` (`cudnn.py`), runs the batch.
 """
 
 import math
@@ -13,26 +13,17 @@ import torch
 
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.architecture.cells import Cell
+from rnnlab.engine.gpu.costs import SPREAD, is_on_chip, microseconds_alone
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
-from rnnlab.engine.gpu.layout import SMALLEST, batch_tile, padded
 from rnnlab.engine.gpu.program import GpuProgram, cuda_obstacle, is_interpreted
-from rnnlab.engine.gpu.relay import relay_obstacle, relay_shapes
-from rnnlab.engine.gpu.resident import Shape
+from rnnlab.engine.gpu.relay import relay_cut
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
-from rnnlab.engine.nodes import Product, choices
+from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import plan
 from rnnlab.errors import ModelError
 
-# The cost of a time step of a component, forward and backward together, for programs of 16 sequences, in microseconds:
-# _FIRST for the first node, _FURTHER for each further node or second stage, and for every 10,000 matrix numbers of a
-# program _ON_CHIP if they stay in shared memory, or _READ if they are read anew in each step. The estimates of
-# `spread.py` are multiplied by _SPREAD, because they are too low for spread networks of these widths. Fitted to timings
-# on an H200 (benchmarks/results/gpu-shapes-h200.json).
-_FIRST = {"bf16": 1.3, "tf32": 2.6, "float32": 3.2}
-_ON_CHIP = {"bf16": 0.8, "tf32": 1.15, "float32": 2.0}
-_FURTHER, _READ, _SPREAD = 0.8, 2.7, 1.25
 _MOST_TURNS = 4  # of a spread network, where there is no estimate of what the alternative takes
 
 
@@ -85,30 +76,54 @@ def choose(
     room = processors(device).own
     if kernels == "relay":
         relay = made(is_spread=False, is_relay=True)
-        return Choice(relay, relay_reason(relay, sizes, room, device))
+        cut = relay_cut(relay, sizes, room, device)
+        if isinstance(cut, str):
+            raise ModelError(f"the layers cannot run side by side on the GPU: {cut}")
+        return Choice(relay, f"{cut}, asked for")
     population = made(is_spread=False)
-    own = described(population, sizes, room)
     if kernels == "population":
-        return Choice(population, f"{own}, asked for")
+        return Choice(population, f"{described(population, sizes, room)}, asked for")
     spread = made(is_spread=True)
     found = spread_reason(spread, sizes, device)
     if kernels == "spread":
         if isinstance(found, str):
             raise ModelError(f"the network cannot be spread over the GPU: {found}")
         return Choice(spread, str(found))
+    own = _own_programs(population, made(is_spread=False, is_relay=True), sizes, room, device)
     if isinstance(found, str):
-        return Choice(population, f"{own}: {found}")
-    alone, together = microseconds_alone(population, sizes, room), _SPREAD * found.microseconds
+        return Choice(own.program, f"{own.text}: {found}")
+    alone, together = own.microseconds, SPREAD * found.microseconds
     if found.num_turns > (1 if is_on_chip(population) else _MOST_TURNS if alone is None else math.inf):
-        return Choice(population, f"{own}: it would take {found.num_turns} turns if it were spread")
+        return Choice(own.program, f"{own.text}: it would take {found.num_turns} turns if it were spread")
     if alone is not None and alone <= together:
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
-        return Choice(population, f"{own}: {reason}")
+        return Choice(own.program, f"{own.text}: {reason}")
     by_cudnn = layers.microseconds(sizes[1]) if isinstance(layers, CudnnNetwork) else math.inf
     hint = ""
     if by_cudnn < found.microseconds:  # not chosen by itself: states carried from step to step should be float32
         hint = f"; cuDNN would take about {by_cudnn:.1f}, with states in bf16 (path='gpu-cudnn')"
     return Choice(spread, f"{found}{hint}")
+
+
+class _Own(NamedTuple):
+    """Programs of its own for each member: how they divide the work, in words, and what a step takes, if known."""
+
+    program: GpuProgram
+    text: str
+    microseconds: float | None
+
+
+def _own_programs(
+    population: GpuProgram, relay: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device
+) -> _Own:
+    """Layers one after another or side by side, whichever takes less."""
+    spent = microseconds_alone(population, sizes, processors)
+    alone = _Own(population, described(population, sizes, processors), spent)
+    cut = relay_cut(relay, sizes, processors, device)
+    if isinstance(cut, str) or spent is None:
+        return alone
+    side_by_side = microseconds_alone(relay, sizes, processors, cut)
+    return _Own(relay, str(cut), side_by_side) if side_by_side is not None and side_by_side < spent else alone
 
 
 def _kept(
@@ -156,76 +171,6 @@ def described(program: GpuProgram, sizes: tuple[int, int], processors: int) -> s
     rows, count = shapes[0]  # other components mostly have the same
     programs = f"a cluster of {count} programs" if count > 1 else "a program"
     return f"{programs} for each member and {rows} sequences, matrices in shared memory"
-
-
-def relay_reason(program: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device) -> str:
-    """How the layers of a relay are divided among clusters, in words.
-
-    Raises:
-        ModelError: the layers cannot run side by side.
-    """
-    obstacle = "Triton's interpreter has no clusters" if is_interpreted() else cuda_obstacle(device)
-    obstacle = obstacle or relay_obstacle(program)
-    found = [relay_shapes(program, legs, sizes, processors, device) for legs in program.relays if not obstacle]
-    obstacle = obstacle or next((each for each in found if isinstance(each, str)), None)
-    if obstacle:
-        raise ModelError(f"the layers cannot run side by side on the GPU: {obstacle}")
-    described = (_side_by_side(shapes) for shapes in found if not isinstance(shapes, str))
-    return f"{', then '.join(described)}, asked for"
-
-
-def _side_by_side(shapes: tuple[Shape, ...]) -> str:
-    rows = " or ".join(map(str, sorted({shape.rows for shape in shapes})))
-    programs = f"clusters of {shapes[0].num_programs} programs for {rows} sequences each"
-    return f"{len(shapes)} layers side by side, {programs}"
-
-
-def microseconds_alone(program: GpuProgram, sizes: tuple[int, int], processors: int) -> float | None:
-    """Estimated microseconds of a time step, both passes, if each member has programs of its own.
-
-    None for networks of a kind that was never timed.
-    """
-    found = 0.0
-    for number, component in enumerate(program.plan.components):
-        if component.is_hoisted:
-            continue
-        codes = program.codes_of(component)
-        if program.is_resident(number):
-            found += _resident_microseconds(program, number, sizes, processors)
-        elif program.precision == "bf16" and not any(
-            product.reset_pairs for code in codes for product in code.internal
-        ):
-            size = sum(_size(program, product) for code in codes for product in code.internal)
-            num_programs = sizes[0] * -(-sizes[1] // batch_tile(*sizes, processors))
-            found += (_FIRST["bf16"] + size / 10_000 * _READ) * max(1.0, num_programs / processors)
-        else:
-            return None
-    return found
-
-
-def is_on_chip(program: GpuProgram) -> bool:
-    """Whether members with programs of their own would keep all matrices in shared memory.
-
-    Such networks are not spread in more than one turn, because that was never timed against this.
-    """
-    components = enumerate(program.plan.components)
-    return all(component.is_hoisted or program.is_resident(number) for number, component in components)
-
-
-def _resident_microseconds(program: GpuProgram, number: int, sizes: tuple[int, int], processors: int) -> float:
-    """Estimated microseconds of a time step of a resident component; a node runs at one time of each period."""
-    resident = program.resident(number)
-    shape = best_shape(program.shapes(number), resident, sizes, processors)
-    num_stages = sum(1 + (code.program.early is not None) for code in resident.codes)
-    numbers = resident.num_numbers / resident.period / shape.num_programs * shape.rows / SMALLEST
-    once = _FIRST[program.precision] + _FURTHER * (num_stages / resident.period - 1)
-    once += numbers / 10_000 * _ON_CHIP[program.precision]
-    return once * max(1.0, shape.num_in_all(*sizes) / processors)
-
-
-def _size(program: GpuProgram, product: Product) -> int:
-    """How many numbers a matrix has in memory, padding included."""
-    return product.num_gates * padded(program.codes[product.edge.target].units) * program.widths[product.part]
 
 
 class Tilings(tuple[Tiling, ...]):

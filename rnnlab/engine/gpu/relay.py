@@ -13,8 +13,35 @@ from functools import lru_cache
 import torch
 
 from rnnlab.engine.gpu.cuda_driver import CudaFunction
-from rnnlab.engine.gpu.program import GpuProgram, cluster_size, shared_memory
+from rnnlab.engine.gpu.program import GpuProgram, cluster_size, cuda_obstacle, is_interpreted, shared_memory
 from rnnlab.engine.gpu.resident import CLUSTERS, Shape
+
+
+class RelayCut(tuple[tuple[Shape, ...], ...]):
+    """How the legs of each relay of a network are divided among clusters."""
+
+    def __str__(self) -> str:
+        return ", then ".join(map(_side_by_side, self))
+
+
+def _side_by_side(shapes: tuple[Shape, ...]) -> str:
+    rows = " or ".join(map(str, sorted({shape.rows for shape in shapes})))
+    programs = f"clusters of {shapes[0].num_programs} programs for {rows} sequences each"
+    return f"{len(shapes)} layers side by side, {programs}"
+
+
+def relay_cut(program: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device) -> RelayCut | str:
+    """How the layers of a network run side by side, or why they cannot."""
+    obstacle = "Triton's interpreter has no clusters" if is_interpreted() else cuda_obstacle(device)
+    if obstacle := obstacle or _obstacle(program):
+        return obstacle
+    found: list[tuple[Shape, ...]] = []
+    for legs in program.relays:
+        shapes = relay_shapes(program, legs, sizes, processors, device)
+        if isinstance(shapes, str):
+            return shapes
+        found.append(shapes)
+    return RelayCut(found)
 
 
 def relay_shapes(
@@ -78,7 +105,7 @@ def most_clusters(device: torch.device, num_programs: int) -> int:
     return CudaFunction(source, device.index or 0, shared_memory()).most_clusters(num_programs)
 
 
-def relay_obstacle(program: GpuProgram) -> str | None:
+def _obstacle(program: GpuProgram) -> str | None:
     """Why no layers of a network can run side by side, whatever its sizes."""
     if cluster_size() == 1:
         return "this GPU has no clusters of programs"

@@ -135,6 +135,11 @@ class Resident:
         return sum(product.num_gates for _, product in self.products) * self.width**2
 
     @property
+    def num_handed(self) -> int:
+        """Of the matrices that multiply what other legs of a relay hand on."""
+        return sum(product.num_gates for _, product in self.handed) * self.width**2
+
+    @property
     def matrices(self) -> dict[str, int]:
         """How many gates each of them has columns for, by name."""
         return {product.name: product.num_gates for _, product in [*self.products, *self.handed]}

@@ -265,7 +265,8 @@ class ResidentWriter(CudaWriter):
     def keep_in_registers(self, products: Sequence[tuple[Place, Pairs]]) -> None:
         """Lines that load matrices which multiply tiles, as many as there are registers for, first ones first.
 
-        From shared memory a step would read all of a program's, at 128 bytes a cycle.
+        From shared memory a step would read all of a program's, at 128 bytes a cycle. A number that is split takes two
+        registers, for the compiler splits it once.
         """
         warps = self.resident.warps(self.shape)
         if not self.is_cluster or warps.row_tiles > 1:
@@ -274,7 +275,7 @@ class ResidentWriter(CudaWriter):
         for matrix, mine in dict.fromkeys((matrix, each) for matrix, pairs in products for each in _gates_of(pairs)):
             first, count = mine
             deep = self.width * self.itemsize // 64
-            if (left := left - 4 * deep * count) < 0:
+            if (left := left - 4 * deep * count * (2 if self.arithmetic.is_split else 1)) < 0:
                 return
             name = f"right{len(self._in_registers)}"
             self._in_registers[matrix, first, count] = name

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rnnlab import CELLS, Architecture, Cell, EdgeSpec, ModelError, NodeSpec, architecture, tanh
-from rnnlab.engine.gpu import choice, program
+from rnnlab.engine.gpu import choice, program, relay
 from rnnlab.engine.gpu.choice import Choice, choose
 from rnnlab.engine.gpu.cudnn import CudnnNetwork
 from rnnlab.engine.gpu.launch import best_shape
@@ -19,12 +19,14 @@ from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.model import Model
 from tests.engine.gpu.checks import IS_INTERPRETED
 from tests.engine.gpu.cuda_texts import GPUS
-from tests.engine.networks import both_directions
+from tests.engine.networks import both_directions, heads
 
 NETWORK = architecture("sh:tanh", input_size=3, output_size=2, units=4)
 LARGE = architecture("sh:lstm", input_size=3, output_size=2, units=512)
 Chosen = Callable[..., Choice]
-TIMINGS = Path(__file__).parents[3] / "benchmarks" / "results" / "gpu-shapes-h200.json"
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
+TIMINGS = json.loads((RESULTS / "gpu-shapes-h200.json").read_text())["rows"]
+RELAYS = json.loads((RESULTS / "gpu-relay-h200.json").read_text())
 
 
 def make(**options) -> Model:
@@ -83,6 +85,7 @@ def choose_on_h200(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> Chose
     monkeypatch.setattr(choice, "processors", lambda device: Processors(gpu.num_processors, gpu.num_processors))
     monkeypatch.setattr(program, "shared_memory", lambda: gpu.shared_bytes)
     monkeypatch.setattr(program, "cluster_size", lambda: gpu.cluster_size)
+    monkeypatch.setattr(relay, "most_clusters", lambda device, count: RELAYS["most_clusters"][str(count)])
 
     def chosen(network: Architecture, kernels: str, members: int, batch: int, precision: str = "bf16") -> Choice:
         return choose(network, None, precision, kernels, (members, batch), torch.device("cuda"), programs={})
@@ -141,7 +144,7 @@ Timed = tuple[str, int, str, int, int]
 def timed() -> dict[Timed, dict[Shape | None, float]]:
     """Microseconds of a time step on an H200, both passes, by shape; those of spread kernels by None."""
     found: dict[Timed, dict[Shape | None, float]] = {}
-    for row in json.loads(TIMINGS.read_text())["rows"]:
+    for row in TIMINGS:
         case = (row["network"], row["units"], row["precision"], row["members"], row["batch"])
         found.setdefault(case, {})[row["shape"] and Shape(*row["shape"])] = row["forward"] + row["backward"]
     return {case: times for case, times in found.items() if len(times) > 1}
@@ -164,6 +167,43 @@ def test_what_was_fast_is_chosen(choose_on_h200: Chosen, case: Timed) -> None:
         shape = best_shape(chosen.shapes(number), chosen.resident(number), (members, batch), 132)
     at_once = [spent for each, spent in times.items() if each is None or each.num_in_all(members, batch) <= 132]
     assert times[shape] <= 1.15 * min(at_once or times.values())
+
+
+Stack = tuple[str, int, str, int]
+"""Network, units of all its heads or of a layer, precision, sequences."""
+
+
+def timed_stacks() -> dict[Stack, dict[str, float]]:
+    """Microseconds of a time step of all layers on an H200, both passes, by path."""
+    found: dict[Stack, dict[str, float]] = {}
+    for row in RELAYS["rows"]:
+        case = (row["network"], row["units"], row["precision"], row["batch"])
+        found.setdefault(case, {})[row["path"]] = row["us_a_step_forward"] + row["us_a_step_backward"]
+    return found
+
+
+def network_of(name: str, units: int) -> Architecture:
+    """As those that were timed."""
+    count = int(name.removeprefix("heads-").partition(":")[0]) if name.startswith("heads") else 0
+    if not count:
+        return architecture(name, input_size=27, output_size=10, units=units)
+    return heads(count, name.partition(":")[2], units // count)
+
+
+@pytest.mark.parametrize("case", timed_stacks(), ids=str)
+def test_layers_run_side_by_side_where_that_was_fast(choose_on_h200: Chosen, case: Stack) -> None:
+    (name, units, precision, batch), times = case, timed_stacks()[case]
+    found = choose_on_h200(network_of(name, units), "auto", 1, batch, precision).program
+    path = "gpu-spread" if found.is_spread else "gpu-relay" if found.relays else "gpu-population"
+    assert times[path] <= 1.12 * min(times.values())
+
+
+def test_reason_says_that_layers_run_side_by_side(choose_on_h200: Chosen) -> None:
+    network = architecture("stack-4:lstm", input_size=27, output_size=10, units=128)
+    one, many = (choose_on_h200(network, "auto", members, 64) for members in (1, 132))
+    assert one.reason.startswith("4 layers side by side, clusters of 4 programs for 16 sequences each: about ")
+    assert one.reason.endswith("if it were spread")
+    assert not many.program.relays  # there is no room for all layers of all members at once
 
 
 def test_what_nobody_timed_is_spread(choose_on_h200: Chosen) -> None:

@@ -16,7 +16,7 @@ from rnnlab.engine.gpu.resident import Shape
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
 from tests.engine.gpu.emulator import COMPILER, EmulatedFunction, EmulationError
-from tests.engine.networks import both_directions
+from tests.engine.networks import both_directions, heads
 
 IS_GPU = torch.cuda.is_available()
 pytestmark = [
@@ -80,14 +80,6 @@ def test_nobody_waits_in_vain_where_clusters_run_one_after_another(monkeypatch: 
     """A GPU that is busy starts them in the order of their numbers, as there is room."""
     monkeypatch.setattr(EmulatedFunction, "runs_all", False)
     check(architecture(name, **SIZES, units=20))
-
-
-def heads(count: int, cell: str, units: int) -> Architecture:
-    names = [f"h{number}" for number in range(count)]
-    nodes = [NodeSpec(name="x", kind="input", units=3), NodeSpec(name="y", kind="output", units=2)]
-    nodes += [NodeSpec(name=name, kind="hidden", units=units, cell=cell) for name in names]
-    edges = [each for name in names for each in (("x", name, 0), (name, name, 1), (name, "y", 0))]
-    return Architecture(nodes, [EdgeSpec(source=(a, 0), target=(b, 0), delay=delay) for a, b, delay in edges])
 
 
 @st.composite
