@@ -2,23 +2,26 @@
 
 Parts by name, all by default:
   checks       the fast path against the reference in float64; if one comparison is wrong nothing is timed
-  populations  training steps of many small models against cuDNN, JAX and batched products
   errors       how far each precision is from float64, for short and long sequences
+  populations  training steps of many small models against cuDNN, JAX and batched products
   single       training steps of one model against cuDNN, loops by hand and JAX
   flashrnn     the same against FlashRNN, which compiles for minutes
-Each case is compared with float64 before it is timed. The table goes to benchmarks/results/gpu-h200.json as it grows,
-rows that miss their goals and cases that fail included.
+Each case is compared with float64 before it is timed. JAX compiles beside what is not timed, checks, errors and first
+calls, on the cores that they leave; then one step at a time has the GPU. The table goes to
+benchmarks/results/gpu-h200.json as it grows, rows that miss their goals and cases that fail included, and `seconds`
+tells where the time goes.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "gpu-h200.json"
@@ -30,9 +33,10 @@ import gpu_models  # noqa: E402
 import gpu_populations  # noqa: E402
 import gpu_single  # noqa: E402
 import gpu_sizes  # noqa: E402
-from gpu_process import CaseProcess, Row, Script, fresh_caches, in_parallel  # noqa: E402
+from gpu_process import CaseProcess, Outcome, Row, Script, fresh_caches, in_parallel  # noqa: E402
 
-PARTS = ("checks", "populations", "errors", "single", "flashrnn")
+PARTS = ("checks", "errors", "populations", "single", "flashrnn")
+JAX_PARTS = ("populations", "single")
 ALL_SECONDS, CHECK_SECONDS = 900.0, 400.0
 CASE_SECONDS = 120.0  # for one population or race
 COMPILE_SECONDS, JAX_SECONDS = 120.0, 200.0
@@ -43,7 +47,7 @@ class Table:
 
     def __init__(self, path: Path, machine: dict[str, Any]) -> None:
         self._path, self._start = path, time.monotonic()
-        self.content: dict[str, Any] = machine | {"checked": False, "seconds": {}}
+        self.content: dict[str, Any] = machine | {"checked": False, "seconds": {}, "cores": {}}
 
     @property
     def seconds_left(self) -> float:
@@ -68,15 +72,36 @@ class Table:
             self.content.setdefault(part, []).append(row)
         self.write()
 
-    def time(self, part: str, run: Callable[[], None]) -> None:
-        """Run a part and note how long it takes."""
+    def spend(self, part: str, seconds: dict[str, float]) -> None:
+        """Count seconds of what a part consists of."""
+        total = self.content["seconds"]
+        for name, each in seconds.items():
+            total[f"{part}: {name}"] = total.get(f"{part}: {name}", 0.0) + each
+
+    def call(self, part: str, process: CaseProcess, function: Callable[..., Any], *arguments: Any) -> Outcome:
+        """Run a case of a part in a process, and count the seconds of what it consists of."""
         start = time.monotonic()
+        outcome = process.call(self.case_seconds, function, *arguments)
+        rest = time.monotonic() - start - sum(outcome.seconds.values())
+        self.spend(part, outcome.seconds | {"other": rest})
+        return outcome
+
+    def time(self, part: str, run: Callable[[], None]) -> None:
+        """Run a part and note how long it takes, and how many cores its processes had, of those that ended in it."""
+        start, used = time.monotonic(), _core_seconds()
         try:
             run()
         finally:
-            self.content["seconds"][part] = time.monotonic() - start
-            print(f"{part}: {self.content['seconds'][part]:.0f} s", flush=True)
+            seconds = time.monotonic() - start
+            self.content["seconds"][part] = seconds
+            self.content["cores"][part] = (_core_seconds() - used) / seconds
+            print(f"{part}: {seconds:.0f} s, {self.content['cores'][part]:.1f} cores", flush=True)
             self.write()
+
+
+def _core_seconds() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def machine() -> dict[str, Any]:
@@ -141,64 +166,93 @@ def first_calls(parts: Iterable[str], table: Table) -> dict[gpu_models.Case, flo
     return found
 
 
-def run_populations(table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float]) -> None:
+def run_errors(table: Table) -> None:
+    """Every network and length, in parallel, the longest first."""
+    tasks = [(network, steps) for steps in reversed(gpu_errors.STEPS) for network in gpu_errors.NETWORKS]
+    seconds = table.case_seconds
+    outcomes = in_parallel(gpu_errors.rows, tasks, seconds=seconds, task_seconds=seconds, is_spoilt=_has_failures)
+    found = dict(zip(tasks, outcomes, strict=True))
+    for network, steps in sorted(tasks, key=lambda task: (gpu_errors.NETWORKS.index(task[0]), task[1])):
+        outcome = found[network, steps]
+        named = {"network": network, "steps": steps, "kernels": "", "precision": ""}
+        table.add("errors", outcome.result or [named | {"failed": outcome.failure}], gpu_errors.show)
+
+
+def run_jax(script: Script, table: Table) -> list[Row]:
+    """What JAX has measured, once it has compiled."""
+    found = script.rows(min(JAX_SECONDS, table.seconds_left))
+    for row in found:
+        table.spend("jax", row.get("seconds", {}))
+        if "failed" in row:
+            print(f"jax FAILED {row}", flush=True)
+    table.content["jax"] = found
+    return found
+
+
+def run_populations(
+    table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float], jax: Iterable[Row]
+) -> None:
     """Every population."""
-    found = Script("gpu_jax.py", "populations").rows(min(JAX_SECONDS, table.seconds_left))
-    _tell_failures("jax", found)
-    jax = {(row["network"], row["units"], row["members"], row["precision"]): row for row in found if "network" in row}
+    others = {(row["network"], row["units"], row["members"], row["precision"]): row for row in jax if "network" in row}
     for population in gpu_sizes.POPULATIONS:
-        outcome = process.call(table.case_seconds, gpu_populations.rows, population, jax, compiled)
+        outcome = table.call("populations", process, gpu_populations.rows, population, others, compiled)
         named = {"network": population[0], "units": population[1]}
         table.add("populations", outcome.result or [named | {"failed": outcome.failure}], gpu_populations.show)
 
 
-def run_errors(table: Table, process: CaseProcess) -> None:
-    """Every network and length."""
-    for network in gpu_errors.NETWORKS:
-        for steps in gpu_errors.STEPS:
-            outcome = process.call(table.case_seconds, gpu_errors.rows, network, steps)
-            named = {"network": network, "steps": steps, "kernels": "", "precision": ""}
-            table.add("errors", outcome.result or [named | {"failed": outcome.failure}], gpu_errors.show)
+def jax_races(jax: Iterable[Row]) -> dict[str, Row]:
+    """JAX's rows of one model, by network, as a race takes them."""
+    return {row["network"]: gpu_single.as_peer(row) for row in jax if "network" in row and row["members"] is None}
 
 
-def run_single(table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float]) -> None:
-    """Every race against cuDNN, loops by hand and JAX."""
-    found = Script("gpu_jax.py", "single").rows(min(JAX_SECONDS, table.seconds_left))
-    _tell_failures("jax", found)
-    others = {row["network"]: gpu_single.as_peer(row) for row in found if "network" in row}
-    run_races(gpu_single.races(), others, table, process, compiled)
+class Runners(NamedTuple):
+    """The process that times, and one that profiles: what a profiler leaves behind would slow what is timed."""
 
+    timing: CaseProcess
+    profiling: CaseProcess
 
-def run_flashrnn(
-    table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float], scripts: dict[int, list[Script]]
-) -> None:
-    """Every race against FlashRNN, which has compiled meanwhile."""
-    races = gpu_single.flashrnn_races()
-    names = [race.cases[0].network for race in races]
-    others = {name: fastest_flashrnn(scripts[gpu_single.num_heads(name)], table) for name in names}
-    run_races(races, others, table, process, compiled)
+    def start(self) -> None:
+        """Start both."""
+        for process in self:
+            process.start()
+
+    def end(self) -> None:
+        """End both."""
+        for process in self:
+            process.end()
 
 
 def run_races(
+    part: str,
     races: Iterable[gpu_single.Race],
     others: dict[str, Row],
     table: Table,
-    process: CaseProcess,
+    runners: Runners,
     compiled: dict[gpu_models.Case, float],
 ) -> None:
     """One race after another; `others` are the times of those who ran in processes of their own."""
-    profiler = CaseProcess(_has_failures)
     for race in races:
-        slots = profiler.call(table.case_seconds, gpu_single.profiled, race)
+        slots = table.call(part, runners.profiling, gpu_single.profiled, race)
         if slots.failure:
             print(f"profiler FAILED {race.name}: {slots.failure}", flush=True)
         known = {
             case: {"first_call_seconds": compiled.get(case)} | (slots.result or {}).get(case, {}) for case in race.cases
         }
-        outcome = process.call(table.case_seconds, gpu_single.rows, race, others, known)
+        outcome = table.call(part, runners.timing, gpu_single.rows, race, others, known)
         failed = gpu_single.named(race.cases[0]) | {"failed": outcome.failure}
         table.add("single", outcome.result or [failed], gpu_single.show)
-    profiler.end()
+
+
+def run_flashrnn(
+    table: Table, runners: Runners, compiled: dict[gpu_models.Case, float], scripts: dict[int, list[Script]]
+) -> None:
+    """Every race against FlashRNN, which has compiled meanwhile."""
+    races = gpu_single.flashrnn_races()
+    names = [race.cases[0].network for race in races]
+    start = time.monotonic()
+    others = {name: fastest_flashrnn(scripts[gpu_single.num_heads(name)], table) for name in names}
+    table.spend("flashrnn", {"its own steps": time.monotonic() - start})
+    run_races("flashrnn", races, others, table, runners, compiled)
 
 
 def fastest_flashrnn(scripts: list[Script], table: Table) -> Row:
@@ -210,12 +264,6 @@ def fastest_flashrnn(scripts: list[Script], table: Table) -> Row:
         return {"failed": refused}
     every = {row["peer_setting"]: row["peer_ms"] for row in measured}
     return min(measured, key=lambda row: row["peer_ms"]) | {"peer_note": refused, "peer_all_ms": every}
-
-
-def _tell_failures(who: str, rows: Iterable[Row]) -> None:
-    for row in rows:
-        if "failed" in row:
-            print(f"{who} FAILED {row}", flush=True)
 
 
 def _has_failures(result: Any) -> bool:
@@ -238,16 +286,19 @@ def main() -> None:
         parts.remove("checks")
     process = CaseProcess(_has_failures)
     found = process.call(CASE_SECONDS, machine)
+    process.end()
     if found.failure:
         raise SystemExit(found.failure)
-    run_parts(parts, Table(options.output, found.result), process)
+    run_parts(parts, Table(options.output, found.result))
 
 
-def run_parts(parts: list[str], table: Table, process: CaseProcess) -> None:
-    """The chosen parts, one after another."""
-    process.end()  # checks share the GPU's memory among many processes
-    flashrnn: dict[int, list[Script]] = {}
+def run_parts(parts: list[str], table: Table) -> None:
+    """The chosen parts: first what may run at the same time, then what is timed, one after another."""
+    runners = Runners(CaseProcess(_has_failures), CaseProcess(_has_failures))
+    scripts: list[Script] = []
     try:
+        if raced_by_jax := [part for part in JAX_PARTS if part in parts]:
+            scripts.append(Script("gpu_jax.py", *raced_by_jax))
         if "checks" in parts:
             table.time("checks", lambda: run_checks(table))
         if parts == ["checks"]:
@@ -255,19 +306,25 @@ def run_parts(parts: list[str], table: Table, process: CaseProcess) -> None:
         with fresh_caches():
             compiled: dict[gpu_models.Case, float] = {}
             table.time("first calls", lambda: compiled.update(first_calls(parts, table)))
-            if "populations" in parts:
-                table.time("populations", lambda: run_populations(table, process, compiled))
-            if "flashrnn" in parts:  # its compilers would slow JAX's down, but not what is timed
-                flashrnn = start_flashrnn()
             if "errors" in parts:
-                table.time("errors", lambda: run_errors(table, process))
+                table.time("errors", lambda: run_errors(table))
+            if set(parts) & {"populations", "single", "flashrnn"}:
+                runners.start()
+            jax: list[Row] = []
+            if raced_by_jax:
+                table.time("jax", lambda: jax.extend(run_jax(scripts[0], table)))
+            flashrnn = start_flashrnn() if "flashrnn" in parts else {}  # would slow JAX's compilers, not what is timed
+            scripts += [script for each in flashrnn.values() for script in each]
+            if "populations" in parts:
+                table.time("populations", lambda: run_populations(table, runners.timing, compiled, jax))
             if "single" in parts:
-                table.time("single", lambda: run_single(table, process, compiled))
+                races = gpu_single.races()
+                table.time("single", lambda: run_races("single", races, jax_races(jax), table, runners, compiled))
             if "flashrnn" in parts:
-                table.time("flashrnn", lambda: run_flashrnn(table, process, compiled, flashrnn))
+                table.time("flashrnn", lambda: run_flashrnn(table, runners, compiled, flashrnn))
     finally:
-        process.end()
-        for script in (script for scripts in flashrnn.values() for script in scripts):
+        runners.end()
+        for script in scripts:
             script.end()
 
 

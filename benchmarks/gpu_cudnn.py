@@ -10,6 +10,7 @@ from typing import Any
 import gpu_timing
 import torch
 from gpu_models import OUTPUTS
+from gpu_process import spending
 from gpu_timing import Timed
 from torch import Tensor, nn
 
@@ -65,6 +66,7 @@ class Found:
     error: float
 
 
+@spending("cudnn")
 def measure(
     cell: str, inputs: int, units: int, batch: int, steps: int, num_layers: int = 1
 ) -> tuple[dict[str, Found], dict[str, str]]:

@@ -1,6 +1,7 @@
 """How far each path is from float64, for short and long sequences: outputs, and all gradients together, as norms."""
 
 import gpu_timing
+import torch
 from gpu_models import Case, exact_copy, make_data, make_model
 from gpu_process import Row
 from torch import Tensor
@@ -27,7 +28,8 @@ def all_cases() -> list[Case]:
 
 
 def rows(network: str, steps: int) -> list[Row]:
-    """The errors of a network for one length."""
+    """The errors of a network for one length; in a process of its own."""
+    torch.set_num_threads(1)  # other lengths have theirs at the same time
     found: list[Row] = []
     exact: dict[int | None, dict[str, Tensor]] = {}
     for case in cases(network, steps):

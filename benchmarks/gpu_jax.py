@@ -1,7 +1,8 @@
-"""JAX's side, in a process of its own: `python benchmarks/gpu_jax.py populations` or `single` prints a row a case.
+"""JAX's side, in a process of its own: `python benchmarks/gpu_jax.py populations single` prints a row a case.
 
-A training step is jit of value_and_grad, for a population vmap over it. Before it is timed its gradients are compared
-with float64. Scans are tried as they are and with some steps unrolled; the faster one counts.
+It compiles all cases at once, for minutes, and times them once it is sent a line. A training step is jit of
+value_and_grad, for a population vmap over it. Before it is timed its gradients are compared with float64. Scans are
+tried as they are and with some steps unrolled; the faster one counts.
 """
 
 import json
@@ -24,7 +25,7 @@ from gpu_jax_networks import NETWORKS
 from rnnlab.architecture.catalogue import architecture
 
 OUTPUTS = 16
-PRECISIONS = {  # how numbers are held, and how float32 is multiplied
+PRECISIONS = {  # how numbers are held, and how float32 is multiplied; what takes longest to compile comes last
     "bf16": (jnp.bfloat16, "default"),
     "tf32": (jnp.float32, "tensorfloat32"),
     "float32": (jnp.float32, "highest"),
@@ -33,7 +34,9 @@ PRECISIONS = {  # how numbers are held, and how float32 is multiplied
 UNROLLED = (1, 4)
 MOST_WRONG = 0.3  # as a norm: what is farther from float64 computes something else
 ROUNDS, ROUND_SECONDS = 5, 0.05
-COMPILE_SECONDS = 120.0  # for all cases together; JAX tunes each product, some for minutes
+WORKERS = 8  # cases that are compiled at a time; for each JAX compiles many kernels at a time, to find the fastest
+COMPILE_SECONDS, MORE_SECONDS = 150.0, 60.0  # for all cases together; at least so many after the line
+PLAIN = {"xla_gpu_autotune_level": 0}  # for what is not timed
 
 
 class Case(NamedTuple):
@@ -81,10 +84,19 @@ def make_given(case: Case) -> tuple[dict[str, Any], Any, Any]:
 def compiled(case: Case, unroll: int) -> tuple[Any, float]:
     """The compiled step, and the seconds that it took."""
     start = time.perf_counter()
-    shapes = jax.eval_shape(partial(make_given, case))
     with jax.default_matmul_precision(PRECISIONS[case.precision][1]):
-        step = jax.jit(training_step(case, unroll)).lower(*shapes).compile()
+        step = jax.jit(training_step(case, unroll)).lower(*_shapes(case)).compile()
     return step, time.perf_counter() - start
+
+
+def _shapes(case: Case) -> Any:
+    return jax.eval_shape(partial(make_given, case))
+
+
+@cache
+def drawn(case: Case) -> Any:
+    """`make_given`, compiled: operation by operation it takes longer than what is timed."""
+    return jax.jit(partial(make_given, case)).lower().compile(PLAIN)
 
 
 def exactly(case: Case) -> Case:
@@ -95,22 +107,52 @@ def exactly(case: Case) -> Case:
 @cache
 def exact_step(case: Case) -> Any:
     """The compiled step in float64, one for all precisions of a network."""
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        return jax.jit(training_step(case, 1)).lower(*_shapes(case)).compile(PLAIN)
+
+
+@cache
+def exact_given(case: Case) -> Any:
+    """What turns a case's numbers into those for its step in float64, compiled."""
+    first = (lambda value: value) if case.members is None else (lambda value: value[:2])
+
+    def turn(arrays: Any, x: Any, dy: Any) -> Any:
+        return jax.tree.map(lambda value: value.astype(jnp.float64), (jax.tree.map(first, arrays), x, first(dy)))
+
     with jax.enable_x64(True):
-        return compiled(case, 1)[0]
+        return jax.jit(turn).lower(*_shapes(case)).compile(PLAIN)
 
 
-def error_of(case: Case, gradients: Any) -> float:
+@cache
+def distance(case: Case) -> Any:
+    """How far gradients are from those in float64, as a norm, the worst array; compiled."""
+
+    def off(found: Any, wanted: Any) -> Any:
+        def of_array(name: str) -> Any:
+            size = jnp.linalg.norm(wanted[name].ravel())
+            difference = found[name][: len(wanted[name])].astype(jnp.float64) - wanted[name]
+            return jnp.linalg.norm(difference.ravel()) / jnp.where(size == 0, 1.0, size)
+
+        return jnp.stack([of_array(name) for name in wanted]).max()
+
+    with jax.enable_x64(True):
+        return jax.jit(off).lower(_shapes(case)[0], _shapes(exactly(case))[0]).compile(PLAIN)
+
+
+def prepare(exact: Case, wanted: list[Case]) -> None:
+    """Compile all that is not timed, for every precision of a network."""
+    exact_step(exact)
+    for case in wanted:
+        if exactly(case) == exact:
+            for make in (drawn, exact_given, distance):
+                make(case)
+
+
+def error_of(case: Case, given: Any, gradients: Any) -> float:
     """How far gradients are from float64, as a norm, the worst array."""
-    arrays, x, dy = make_given(case)
     with jax.enable_x64(True):
-        first = (lambda value: value) if case.members is None else (lambda value: value[:2])
-        exact = jax.tree.map(lambda value: value.astype(jnp.float64), (jax.tree.map(first, arrays), x, first(dy)))
-        wanted = exact_step(exactly(case))(*exact)[1]
-        found = {name: first(value).astype(jnp.float64) for name, value in gradients.items()}
-        sizes = {name: float(jnp.linalg.norm(value.ravel())) for name, value in wanted.items()}
-        return max(
-            float(jnp.linalg.norm((found[name] - wanted[name]).ravel())) / (size or 1.0) for name, size in sizes.items()
-        )
+        wanted = exact_step(exactly(case))(*exact_given(case)(*given))[1]
+        return float(distance(case)(gradients, wanted))
 
 
 def milliseconds(step: Any, given: Any) -> float:
@@ -129,21 +171,22 @@ def _elapsed(step: Any, given: Any, num_steps: int) -> float:
     return (time.perf_counter() - start) / num_steps
 
 
-def measure(case: Case, steps: dict[int, Future[Any]]) -> dict[str, Any]:
+def measure(case: Case, steps: dict[int, Future[Any]], prepared: Future[None]) -> dict[str, Any]:
     """The row of a case; `steps` holds for each way to unroll what its compilation gives, if it has ended."""
     try:
         ready = {unroll: each.result() for unroll, each in steps.items() if each.done() and not each.cancelled()}
-        if not ready:
-            raise TimeoutError(f"not compiled after {COMPILE_SECONDS:.0f} s")
-        given = make_given(case)
+        if not ready or not prepared.done():
+            raise TimeoutError("not compiled in time")
+        prepared.result()
+        given = drawn(case)()
         _, gradients = jax.block_until_ready(next(iter(ready.values()))[0](*given))
-        error = error_of(case, gradients)
+        error = error_of(case, given, gradients)
         del gradients
         if not error < MOST_WRONG:
             raise ArithmeticError(f"off by {error:.2g}")
         times = {unroll: milliseconds(step, given) for unroll, (step, _) in ready.items()}
         unroll = min(times, key=lambda each: times[each])
-        seconds = ready[unroll][1]
+        seconds = {unroll: spent for unroll, (_, spent) in ready.items()}
         return {"ms": times[unroll], "unroll": unroll, "compile_seconds": seconds, "error": error}
     except Exception as error:
         return {"failed": f"{type(error).__name__}: {error}"[:300]}
@@ -167,19 +210,29 @@ def cases(part: str) -> list[Case]:
     return [Case(name, NETWORK_UNITS, inputs, batch, steps, None, "bf16") for name in NETWORKS_BY_HAND]
 
 
-def main(part: str) -> None:
-    """Compile all cases, several at a time, then time one after another those that are ready in time."""
-    pool = ThreadPoolExecutor(8)
-    wanted = cases(part)
-    exact = [pool.submit(exact_step, case) for case in dict.fromkeys(exactly(case) for case in wanted)]
-    by_unroll = {unroll: [pool.submit(compiled, case, unroll) for case in wanted] for unroll in UNROLLED}
-    wait([*exact, *(each for begun in by_unroll.values() for each in begun)], timeout=COMPILE_SECONDS)
+def main(parts: list[str]) -> None:
+    """Compile all cases, several at a time, wait for a line, then time one after another those that are ready."""
+    start = time.monotonic()
+    pool = ThreadPoolExecutor(WORKERS)
+    order = list(PRECISIONS)
+    wanted = sorted((case for part in parts for case in cases(part)), key=lambda case: -order.index(case.precision))
+    first, *others = UNROLLED
+    by_unroll = {first: [pool.submit(compiled, case, first) for case in wanted]}
+    prepared = {exact: pool.submit(prepare, exact, wanted) for exact in dict.fromkeys(map(exactly, wanted))}
+    by_unroll |= {unroll: [pool.submit(compiled, case, unroll) for case in wanted] for unroll in others}
+    sys.stdin.readline()
+    told = time.monotonic()
+    every = [*prepared.values(), *(each for begun in by_unroll.values() for each in begun)]
+    wait(every, timeout=max(start + COMPILE_SECONDS - told, MORE_SECONDS))
     pool.shutdown(wait=False, cancel_futures=True)
+    ready = time.monotonic()
     for place, case in enumerate(wanted):
         steps = {unroll: begun[place] for unroll, begun in by_unroll.items()}
-        print(json.dumps(case._asdict() | measure(case, steps)), flush=True)
+        print(json.dumps(case._asdict() | measure(case, steps, prepared[exactly(case)])), flush=True)
+    spent = {"compiled before": told - start, "compiled after": ready - told, "timed": time.monotonic() - ready}
+    print(json.dumps({"seconds": spent, "core_seconds": time.process_time()}), flush=True)
     os._exit(0)  # nothing ends a compilation that is still under way
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

@@ -90,8 +90,8 @@ def first_call_seconds(case: Case) -> float:
     """How long the first training step of a network takes, compiled anew; short, but compiled as the long one is."""
     torch.set_num_threads(1)  # a process for each core does this at the same time
     steps = 16 if case.steps % 16 == 0 else 3  # Triton tells apart what 16 divides
-    model, (x, dy) = make_model(case), make_data(case._replace(steps=steps))
     gpu_timing.free_memory()  # has cuBLAS ready
+    model, (x, dy) = make_model(case), make_data(case._replace(steps=steps))
     torch.cuda.synchronize()
     start = time.perf_counter()
     gpu_timing.training_step(model, x, dy)()

@@ -7,7 +7,7 @@ import gpu_cudnn
 import gpu_timing
 import torch
 from gpu_models import OUTPUTS, Case, exact_copy, make_data, make_model
-from gpu_process import Row
+from gpu_process import Row, spending
 from gpu_sizes import POPULATION, POPULATION_GOALS, POPULATIONS
 from torch import Tensor, nn
 
@@ -51,7 +51,8 @@ def ours(case: Case, wanted: dict[str, Tensor]) -> Row:
     error = _error(case, wanted)
     gpu_timing.check_error(error, case.precision)
     step, gigabytes = gpu_timing.peak_gigabytes(lambda: gpu_timing.training_step(make_model(case), *make_data(case)))
-    timed = gpu_timing.timed(step)
+    with spending("ours timed"):
+        timed = gpu_timing.timed(step)
     assert case.members is not None
     return {
         "ms": timed.best,
@@ -64,12 +65,14 @@ def ours(case: Case, wanted: dict[str, Tensor]) -> Row:
     }
 
 
+@spending("reference")
 def _exact(case: Case) -> dict[str, Tensor]:
     """Outputs and gradients of the first two members in float64."""
     x, dy = make_data(case)
     return gpu_timing.trained_once(exact_copy(make_model(case), 2), x.double(), dy[:2].double())
 
 
+@spending("ours compared")
 def _error(case: Case, wanted: dict[str, Tensor]) -> float:
     x, dy = make_data(case)
     dy[2:] = 0
@@ -130,6 +133,7 @@ class BatchedProducts(nn.Module):
         return outputs.view(members, steps, batch, OUTPUTS), None
 
 
+@spending("batched products")
 def batched_products(case: Case) -> Row:
     """What is measured of batched products in bf16, as a CUDA graph."""
     assert case.members is not None

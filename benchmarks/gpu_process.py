@@ -20,18 +20,33 @@ LATE = "not finished in time"
 
 
 class Outcome(NamedTuple):
-    """What a task gave, or why it gave nothing."""
+    """What a task gave, or why it gave nothing, and the seconds that its parts took."""
 
     result: Any
     failure: str | None
+    seconds: dict[str, float]
+
+
+_spent: dict[str, float] = {}  # by the task that this process is at
+
+
+@contextmanager
+def spending(on: str) -> Generator[None]:
+    """Count the seconds inside as one part of a task; parts do not lie in one another. Decorates functions too."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        _spent[on] = _spent.get(on, 0.0) + time.perf_counter() - start
 
 
 def _attempt(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
     """A failure travels as text: some errors cannot be taken to another process."""
+    _spent.clear()
     try:
-        return Outcome(function(*arguments), None)
+        return Outcome(function(*arguments), None, dict(_spent))
     except BaseException as error:
-        return Outcome(None, f"{type(error).__name__}: {error}"[:500])
+        return Outcome(None, f"{type(error).__name__}: {error}"[:500], dict(_spent))
 
 
 def _serve(connection: Any) -> None:
@@ -53,16 +68,20 @@ class CaseProcess:
         self._process: Any = None
         self._connection: Any = None
 
-    def call(self, seconds: float, function: Callable[..., Any], *arguments: Any) -> Outcome:
-        """Run a function in the process, for so many seconds at most."""
-        if seconds <= 0:
-            return Outcome(None, LATE)
+    def start(self) -> None:
+        """Start the process, if there is none; meanwhile it imports what the main script imports."""
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe()
             self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
             self._process.start()
             theirs.close()  # so that the end of the process is seen at once
+
+    def call(self, seconds: float, function: Callable[..., Any], *arguments: Any) -> Outcome:
+        """Run a function in the process, for so many seconds at most."""
+        if seconds <= 0:
+            return Outcome(None, LATE, {})
+        self.start()
         outcome = self._answer(seconds, function, arguments)
         if outcome.failure is not None or self._is_spoilt(outcome.result):
             self.end()
@@ -72,11 +91,11 @@ class CaseProcess:
         try:
             self._connection.send((function, arguments))
             if not self._connection.poll(max(0.0, seconds)):
-                return Outcome(None, f"no answer after {seconds:.0f} s")
+                return Outcome(None, f"no answer after {seconds:.0f} s", {})
             return self._connection.recv()
         except (EOFError, OSError):
             self._process.join(5)
-            return Outcome(None, f"its process died, exit code {self._process.exitcode}")
+            return Outcome(None, f"its process died, exit code {self._process.exitcode}", {})
 
     def end(self) -> None:
         """End the process; the next call starts another."""
@@ -96,7 +115,7 @@ def in_parallel(
     is_spoilt: Callable[[Any], bool],
 ) -> list[Outcome]:
     """All tasks, in as many processes as there are cores, each and all for so many seconds at most."""
-    outcomes = [Outcome(None, LATE)] * len(tasks)
+    outcomes = [Outcome(None, LATE, {})] * len(tasks)
     waiting = iter(list(enumerate(tasks)))
     lock = threading.Lock()
     deadline = time.monotonic() + seconds
@@ -110,7 +129,7 @@ def in_parallel(
                 break
             outcome = process.call(min(task_seconds, deadline - time.monotonic()), function, *arguments)
             is_late = outcome.failure is not None and time.monotonic() >= deadline
-            outcomes[number] = Outcome(None, LATE) if is_late else outcome
+            outcomes[number] = Outcome(None, LATE, {}) if is_late else outcome
         process.end()
 
     threads = [threading.Thread(target=work) for _ in range(min(os.cpu_count() or 1, len(tasks)))]
@@ -122,12 +141,15 @@ def in_parallel(
 
 
 class Script:
-    """Another script of this folder, started at once; it prints a row of JSON a line, after all lines it is sent."""
+    """Another script of this folder, started at once; it compiles, and once it is sent a line prints rows of JSON.
+
+    It compiles on what other processes leave of the cores.
+    """
 
     def __init__(self, name: str, *arguments: str) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).parent / name), *arguments],
+            ["nice", "-n", "19", sys.executable, str(Path(__file__).parent / name), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -159,6 +181,7 @@ class Script:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        self._errors.close()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import gpu_sizes
 import gpu_timing
 import torch
 from gpu_models import Case, exact_copy, kernels_of, make_data, make_model, num_slots
-from gpu_process import Row
+from gpu_process import Row, spending
 from torch import Tensor
 
 from rnnlab.bench.loops import Loop
@@ -64,6 +64,7 @@ def all_cases(chosen: list[Race]) -> list[Case]:
     return [case for race in chosen for case in race.cases]
 
 
+@spending("profiler")
 def profiled(race: Race) -> dict[Case, Row]:
     """Microseconds of a slot in every precision, in a process of its own."""
     found: dict[Case, Row] = {}
@@ -118,19 +119,24 @@ def named(case: Case) -> Row:
 
 def ours(case: Case, wanted: dict[str, Tensor]) -> Row:
     """What is measured of rnnlab, after it was compared with float64."""
-    model, (x, dy) = make_model(case), make_data(case)
-    error = gpu_timing.largest_error(gpu_timing.trained_once(model, x, dy), wanted)
+    error = _error(case, wanted)
+    step, gigabytes = gpu_timing.peak_gigabytes(lambda: gpu_timing.training_step(make_model(case), *make_data(case)))
+    return {"error": error, "gigabytes": gigabytes} | _times(case, step)
+
+
+@spending("ours compared")
+def _error(case: Case, wanted: dict[str, Tensor]) -> float:
+    error = gpu_timing.largest_error(gpu_timing.trained_once(make_model(case), *make_data(case)), wanted)
     if case.network in gpu_sizes.NETWORKS_BY_HAND:
         rounding = _rounding_error(case, wanted)
         if not error < max(gpu_timing.ERRORS[case.precision], 3 * rounding):
             raise ArithmeticError(f"off by {error:.2g}, to round its numbers once makes {rounding:.2g}: not timed")
     else:
         gpu_timing.check_error(error, case.precision)
-    del model, x, dy
-    step, gigabytes = gpu_timing.peak_gigabytes(lambda: gpu_timing.training_step(make_model(case), *make_data(case)))
-    return {"error": error, "gigabytes": gigabytes} | _times(case, step)
+    return error
 
 
+@spending("ours timed")
 def _times(case: Case, step: gpu_timing.Step) -> Row:
     timed = gpu_timing.timed(step)
     model, (x, _) = make_model(case), make_data(case)
@@ -146,6 +152,7 @@ def _times(case: Case, step: gpu_timing.Step) -> Row:
     }
 
 
+@spending("reference")
 def _exact(case: Case) -> dict[str, Tensor]:
     x, dy = make_data(case)
     return gpu_timing.trained_once(exact_copy(make_model(case), None), x.double(), dy.double())
@@ -198,6 +205,7 @@ def _other_peers(case: Case, others: dict[str, Row], race: Race) -> list[Row]:
     return [{"peer": name, "goal": gpu_sizes.BY_HAND_GOALS[name]} | peer for name, peer in peers.items()]
 
 
+@spending("loops by hand")
 def _loop(case: Case) -> Row:
     """The loop of torch operations in bf16, forward and backward in one CUDA graph."""
     x, dy = (value.transpose(0, 1).contiguous().bfloat16() for value in make_data(case))

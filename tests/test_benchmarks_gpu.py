@@ -1,10 +1,12 @@
 """The GPU benchmark compares what it says it compares: peers compute the same network, and failures do not stop it."""
 
+import json
 import operator
 import os
 import re
 import sys
 import time
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,9 @@ from tests.engine.comparison import DifferenceError, Tolerance, Way, compare_way
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import gpu
 import gpu_cudnn
+import gpu_errors
 import gpu_flashrnn
 import gpu_models
 import gpu_populations
@@ -115,9 +119,26 @@ def test_jax_population_is_its_members(jax_module) -> None:
         np.testing.assert_allclose(losses[member], loss, rtol=1e-5)
         for name, value in gradient.items():
             np.testing.assert_allclose(gradients[name][member], value, rtol=1e-4, atol=1e-5)
-    assert gpu_jax.error_of(case, gradients) < 1e-5
+    assert gpu_jax.error_of(case, (arrays, x, dy), gradients) < 1e-5
     wrong = gradients | {"h bias": gradients["h bias"] * 1.1}
-    assert gpu_jax.error_of(case, wrong) > 0.05
+    assert gpu_jax.error_of(case, (arrays, x, dy), wrong) > 0.05
+
+
+def test_jax_times_what_is_compiled(jax_module, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gpu_jax
+
+    monkeypatch.setattr(gpu_jax, "ROUND_SECONDS", 1e-4)
+    case = gpu_jax.Case("sh:tanh", 6, 5, 3, 4, None, "float32")
+    with jax_module.enable_x64(False):
+        ready, prepared, never = Future[Any](), Future[Any](), Future[Any]()
+        ready.set_result(gpu_jax.compiled(case, 4))
+        prepared.set_result(gpu_jax.prepare(gpu_jax.exactly(case), [case]))
+        row = gpu_jax.measure(case, {1: never, 4: ready}, prepared)
+        assert row["unroll"] == 4
+        assert row["compile_seconds"].keys() == {4}
+        assert row["error"] < 1e-5
+        for steps, others in (({1: never}, prepared), ({4: ready}, never)):
+            assert gpu_jax.measure(case, steps, others) == {"failed": "TimeoutError: not compiled in time"}
 
 
 # ----------------------------------------------------------------------------------------------------- other peers
@@ -278,10 +299,12 @@ def test_relays_are_timed_only_where_they_are_right(monkeypatch: pytest.MonkeyPa
         gpu_relay.compared(SMALL)
 
 
-def test_all_relays_are_compared_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_order(function: Any, tasks: Any, **_: Any) -> list[gpu_process.Outcome]:
-        return [gpu_process._attempt(function, task) for task in tasks]
+def in_order(function: Any, tasks: Any, **_: Any) -> list[gpu_process.Outcome]:
+    """Stands for processes in parallel."""
+    return [gpu_process._attempt(function, task) for task in tasks]
 
+
+def test_relays_that_fail_do_not_stop_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_relay, "in_parallel", in_order)
     odd = SMALL._replace(network="no such network")
     found = gpu_relay.all_compared([SMALL, odd])
@@ -305,7 +328,7 @@ def test_a_row_says_what_is_missed() -> None:
 def test_cases_that_fail_die_or_hang_do_not_stop_those_after() -> None:
     process = gpu_process.CaseProcess(lambda result: result == "spoilt")
     try:
-        assert process.call(60, operator.add, 1, 2) == (3, None)
+        assert process.call(60, operator.add, 1, 2) == (3, None, {})
         assert process.call(60, operator.truediv, 1, 0).failure == "ZeroDivisionError: division by zero"
         assert process.call(60, os._exit, 3).failure == "its process died, exit code 3"
         assert process.call(0.5, time.sleep, 60).failure == "no answer after 0 s"
@@ -324,3 +347,106 @@ def test_tasks_in_parallel_keep_their_order() -> None:
     found = gpu_process.in_parallel(operator.truediv, tasks, **limits)
     assert [each.result for each in found] == [1.0, None, 3.0]
     assert found[1].failure == "ZeroDivisionError: division by zero"
+
+
+def test_tasks_tell_what_their_parts_took() -> None:
+    @gpu_process.spending("waiting")
+    def wait(times: int) -> int:
+        time.sleep(0.02)
+        if times > 1:
+            raise ValueError(times)
+        return times
+
+    first, second = in_order(lambda: wait(1) + wait(1), [()])[0], in_order(wait, [(2,)])[0]
+    assert first.result == 2
+    assert 0.04 <= first.seconds["waiting"] < 0.5
+    assert second.failure == "ValueError: 2"
+    assert 0.02 <= second.seconds["waiting"] < first.seconds["waiting"]
+
+
+def test_scripts_wait_for_a_line_and_leave_the_cores_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text("import json, os\nprint(json.dumps({'line': input(), 'nice': os.nice(0)}))")
+    script = gpu_process.Script(str(path))
+    try:
+        assert script.rows(60) == [{"line": "go", "nice": 19}]
+    finally:
+        script.end()
+
+
+# ---------------------------------------------------------------------------------------------------- the whole script
+
+
+def test_a_table_tells_what_its_parts_consist_of(tmp_path: Path) -> None:
+    class Process:
+        def call(self, *_: Any) -> gpu_process.Outcome:
+            return gpu_process.Outcome(3, None, {"cudnn": -7.0})
+
+    table = gpu.Table(tmp_path / "table.json", {"device": "none"})
+    assert table.call("single", Process(), print).result == 3  # type: ignore[arg-type]
+    table.time("single", lambda: table.spend("single", {"cudnn": 2.0}))
+    written = json.loads((tmp_path / "table.json").read_text())
+    assert written["seconds"]["single: cudnn"] == -5.0
+    assert 7.0 <= written["seconds"]["single: other"] < 8.0
+    assert {"single", "all"} < written["seconds"].keys()
+    assert written["cores"].keys() == {"single"}
+
+
+def test_errors_are_told_in_the_order_of_networks_and_lengths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def rows(network: str, steps: int) -> list[dict[str, Any]]:
+        asked.append(steps)
+        named = {"network": network, "steps": steps, "kernels": "", "precision": ""}
+        return [named | {"failed": "not run"}]
+
+    monkeypatch.setattr(gpu, "in_parallel", in_order)
+    monkeypatch.setattr(gpu_errors, "rows", rows)
+    table = gpu.Table(tmp_path / "table.json", {})
+    gpu.run_errors(table)
+    assert asked == sorted(asked, reverse=True)
+    wanted = [(network, steps) for network in gpu_errors.NETWORKS for steps in gpu_errors.STEPS]
+    assert [(row["network"], row["steps"]) for row in table.content["errors"]] == wanted
+
+
+def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """JAX compiles beside the checks, and is told to time when they, the first calls and the errors have ended."""
+    events: list[str] = []
+
+    class Script:
+        def __init__(self, *arguments: str) -> None:
+            self._name = " ".join(arguments)
+            events.append(f"start {self._name}")
+
+        def rows(self, _: float) -> list[dict[str, Any]]:
+            events.append(f"time {self._name}")
+            one = {"network": "td:tanh", "units": 256, "members": None, "precision": "bf16"}
+            return [one | {"ms": 4.0, "unroll": 4, "error": 0.01}, {"seconds": {"timed": 2.0}}]
+
+        def end(self) -> None:
+            events.append(f"end {self._name}")
+
+    def note(what: str) -> Any:
+        return lambda *_: events.append(what) or {}
+
+    def races(part: str, _: Any, others: dict[str, Any], *__: Any) -> None:
+        events.append(part)
+        if part == "single":
+            assert others == {"td:tanh": {"peer_ms": 4.0, "peer_setting": "bf16, unroll 4", "peer_error": 0.01}}
+
+    monkeypatch.setattr(gpu, "Script", Script)
+    monkeypatch.setattr(gpu.CaseProcess, "start", note("timers start"))
+    for name in ("run_checks", "first_calls", "run_errors", "run_populations"):
+        monkeypatch.setattr(gpu, name, note(name))
+    monkeypatch.setattr(gpu, "run_races", races)
+    monkeypatch.setattr(gpu_sizes, "FLASHRNN_BACKENDS", {1: ("cuda",)})
+    table = gpu.Table(tmp_path / "table.json", {})
+    monkeypatch.setattr(gpu, "fastest_flashrnn", lambda scripts, _: [script.rows(1.0) for script in scripts])
+    gpu.run_parts(list(gpu.PARTS), table)
+    jax, flashrnn = "gpu_jax.py populations single", "gpu_flashrnn.py 1 cuda"
+    assert events == [
+        *(f"start {jax}", "run_checks", "first_calls", "run_errors", "timers start", "timers start", f"time {jax}"),
+        *(f"start {flashrnn}", "run_populations", "single", f"time {flashrnn}", "flashrnn"),
+        *(f"end {jax}", f"end {flashrnn}"),
+    ]
+    assert table.content["seconds"]["jax: timed"] == 2.0
