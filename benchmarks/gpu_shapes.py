@@ -6,19 +6,23 @@ held to by tests/engine/gpu/test_path.py.
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
 import torch
-from gpu_tilings import kernel_microseconds
+from gpu_process import in_parallel
+from gpu_tilings import LIMITS, kernel_microseconds
+from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rnnlab import Architecture, architecture
 from rnnlab.engine.gpu import launch
 from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.layout import SMALLEST
 from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.model import Model
 
@@ -44,17 +48,32 @@ CASES = (  # network, width, precision, sizes
 )
 MOST_SPREAD = 20  # members
 
+Measured = TypeVar("Measured")
 
-def rows(network: str, width: int, precision: str, sizes: tuple[int, int, int]) -> Iterator[dict[str, Any]]:
-    """Every shape of a network."""
-    members, batch = sizes[:2]
-    named = {"network": network, "units": width, "precision": precision, "members": members, "batch": batch}
-    made = architecture(network, input_size=INPUTS, output_size=OUTPUTS, units=width)
-    for shape in shapes_of(made, precision):
-        with mock.patch.object(launch, "best_shape", lambda *_, shape=shape: shape):
-            yield named | {"shape": list(shape)} | timed(made, precision, "gpu-population", sizes)
-    if members <= MOST_SPREAD:
-        yield named | {"shape": None} | timed(made, precision, "gpu-spread", sizes)
+
+class Case(NamedTuple):
+    """A network in one shape, or spread."""
+
+    network: str
+    units: int
+    precision: str
+    sizes: tuple[int, int, int]
+    shape: Shape | None
+
+    @property
+    def architecture(self) -> Architecture:
+        """Of the network."""
+        return architecture(self.network, input_size=INPUTS, output_size=OUTPUTS, units=self.units)
+
+
+def cases() -> Iterator[Case]:
+    """Every network in every shape; one member in those of few sequences, for the GPU has room for all."""
+    for name, units, precision, sizes in CASES:
+        case = Case(name, units, precision, sizes, None)
+        shapes = shapes_of(case.architecture, precision)
+        yield from (case._replace(shape=shape) for shape in shapes if sizes[0] > 1 or shape.rows == SMALLEST)
+        if sizes[0] <= MOST_SPREAD:
+            yield case
 
 
 def shapes_of(network: Architecture, precision: str) -> tuple[Shape, ...]:
@@ -64,24 +83,49 @@ def shapes_of(network: Architecture, precision: str) -> tuple[Shape, ...]:
     return made.shapes(number)
 
 
-def timed(network: Architecture, precision: str, path: str, sizes: tuple[int, int, int]) -> dict[str, float]:
+def run(case: Case, num_steps: int, measure: Callable[[Model, Tensor, Tensor], Measured]) -> Measured:
+    """What a measure says of a network in its shape."""
+    members, batch, _ = case.sizes
+    options: dict[str, Any] = {"generator": torch.Generator().manual_seed(0), "precision": case.precision}
+    options["path"] = "gpu-population" if case.shape else "gpu-spread"
+    model = Model(case.architecture, population=members, **options).cuda()
+    x, dy = (torch.randn(members, batch, num_steps, size, device="cuda") for size in (INPUTS, OUTPUTS))
+    shaped = mock.patch.object(launch, "best_shape", return_value=case.shape) if case.shape else nullcontext()
+    with shaped:
+        return measure(model, x, dy)
+
+
+def compiled(case: Case) -> None:
+    """Run it for two steps, which compiles it, in a process of its own."""
+
+    def step(model: Model, x: Tensor, dy: Tensor) -> None:
+        model(x)[0].backward(dy)
+        torch.cuda.synchronize()
+
+    run(case, 2, step)
+
+
+def timed(case: Case) -> dict[str, Any]:
     """Microseconds of a time step, forward and backward."""
-    members, batch, steps = sizes
-    seeded = torch.Generator().manual_seed(0)
-    model = Model(network, population=members, generator=seeded, precision=precision, path=path).cuda()
-    x, dy = (torch.randn(members, batch, steps, size, device="cuda") for size in (INPUTS, OUTPUTS))
-    forward, backward = (round(spent / steps, 3) for spent in kernel_microseconds(model, x, dy))
-    print(network, precision, path, sizes, forward, backward, flush=True)
-    return {"forward": forward, "backward": backward}
+    members, batch, steps = case.sizes
+    forward, backward = (round(spent / steps, 3) for spent in run(case, steps, kernel_microseconds))
+    print(case, forward, backward, flush=True)
+    named = {"network": case.network, "units": case.units, "precision": case.precision}
+    named |= {"members": members, "batch": batch, "shape": case.shape and list(case.shape)}
+    return named | {"forward": forward, "backward": backward}
 
 
 def main() -> None:
-    """Time all cases and write the file."""
+    """Compile all, as many at a time as there are cores, time them and write the file."""
+    chosen = list(cases())
+    outcomes = in_parallel(compiled, [(case,) for case in chosen], **LIMITS)
+    failed = {case: outcome.failure for case, outcome in zip(chosen, outcomes, strict=True) if outcome.failure}
+    assert not failed, failed
     table = {
         "device": torch.cuda.get_device_name(),
         "versions": {"torch": torch.__version__},
         "what": "microseconds a time step of resident kernels, rows and programs of each shape, and of spread kernels",
-        "rows": [row for case in CASES for row in rows(*case)],
+        "rows": [timed(case) for case in chosen],
     }
     Path(sys.argv[1]).write_text(json.dumps(table, indent=1) + "\n")
 

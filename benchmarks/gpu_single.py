@@ -38,8 +38,6 @@ def races() -> list[Race]:
         found += [Race(_cases(f"sh:{cell}", units, inputs, batch, steps), "cudnn", goals[units]) for units in goals]
     for units, goal in gpu_sizes.STACK_GOALS.items():
         found.append(Race(_cases("stack-4:lstm", units, inputs, batch, steps), "cudnn", goal))
-    (network, units), goal = gpu_sizes.RELAY, gpu_sizes.STACK_GOALS[gpu_sizes.RELAY[1]]
-    found.append(Race((Case(network, units, inputs, batch, steps, path="gpu-relay"),), "cudnn", goal))
     most, long, wide, units = gpu_sizes.BEST_OF_CUDNN
     found.append(Race((Case("sh:lstm", units, wide, most, long),), "cudnn", 1.0))
     for name in gpu_sizes.NETWORKS_BY_HAND:

@@ -28,7 +28,6 @@ LAYER_GOALS = {  # against cuDNN, by cell and units
     "gru-cudnn": {256: 3.0, 512: 2.0, 1024: 1.3, 2048: 1.0},
 }
 STACK_GOALS = {256: 8.0, 512: 8.0}  # four layers of LSTM, by units
-RELAY = ("stack-4:lstm", 256)  # once more with its layers side by side
 BEST_OF_CUDNN = (16, 1024, 128, 768)  # batch, steps, inputs, units
 NETWORK_UNITS = 256
 NETWORKS_BY_HAND = (

@@ -6,12 +6,14 @@ What the cost model of `rnnlab/engine/gpu/spread.py` is fitted to, and held to b
 import json
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
+from gpu_process import in_parallel
 from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -19,10 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rnnlab import architecture
 from rnnlab.engine.gpu.program import GpuProgram, shared_memory
 from rnnlab.engine.gpu.sharing import processors
+from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.model import Model
 
 STEPS, INPUTS, OUTPUTS = 180, 27, 16
 PASSES = ("forward", "backward")
+LIMITS: dict[str, Any] = {"seconds": 300.0, "task_seconds": 120.0, "is_spoilt": lambda _: False}  # of compiling
 CASES = (  # network, width, precision, batch
     ("sh:tanh", 256, "bf16", 64),
     ("sh:tanh", 1024, "bf16", 64),
@@ -39,25 +43,68 @@ CASES = (  # network, width, precision, batch
 )
 
 
-def rows(network: str, width: int, precision: str, batch: int) -> Iterator[dict[str, Any]]:
-    """Every tiling of a network, one pass at a time, the other as it would be."""
+class Row(NamedTuple):
+    """A tiling of one pass of a network; the other pass is as it would be."""
+
+    network: str
+    width: int
+    precision: str
+    batch: int
+    way: str
+    rows: int
+    units: int
+
+
+def model_of(network: str, width: int, precision: str, batch: int) -> tuple[Model, torch.Tensor, torch.Tensor]:
+    """A model, inputs and gradients of outputs."""
     made = architecture(network, input_size=INPUTS, output_size=OUTPUTS, units=width)
     model = Model(made, generator=torch.Generator().manual_seed(0), precision=precision, path="gpu-spread").cuda()
     x, dy = (torch.randn(batch, STEPS, size, device="cuda") for size in (INPUTS, OUTPUTS))
-    program, room = model._chosen_kernels(batch).program, processors(x.device)
+    return model, x, dy
+
+
+def tilings(case: Row, model: Model) -> tuple[Tiling, Tiling] | None:
+    """Of both passes, if it fits."""
+    program, room = model._chosen_kernels(case.batch).program, processors(torch.device("cuda", 0))
     (number,) = (number for number, component in enumerate(program.plan.components) if not component.is_hoisted)
-    usual = program.tilings(number, (1, batch), room)
+    usual = program.tilings(number, (1, case.batch), room)
     assert not isinstance(usual, str), usual
-    named = {"network": network, "width": width, "precision": precision, "batch": batch}
-    for sequences in (16, 32, 64):
-        for units in (8, 16, 32, 64):
-            for place, name in enumerate(PASSES):
-                found = program.spread(number)._tiling(sequences, units, (1, batch), room, shared_memory(), place == 1)
-                if found is not None:
-                    both = (found, usual[1]) if place == 0 else (usual[0], found)
-                    with mock.patch.object(GpuProgram, "tilings", lambda *_, both=both: both):
-                        spent = kernel_microseconds(model, x, dy)[place] / STEPS
-                    yield named | {"pass": name, "rows": sequences, "units": units, "microseconds": round(spent, 3)}
+    is_backward = case.way == "backward"
+    found = program.spread(number)._tiling(
+        case.rows, case.units, (1, case.batch), room, shared_memory(), backward=is_backward
+    )
+    return None if found is None else (usual[0], found) if is_backward else (found, usual[1])
+
+
+def rows() -> Iterator[Row]:
+    """All that may fit."""
+    for case in CASES:
+        for sequences, units, way in product((16, 32, 64), (8, 16, 32, 64), PASSES):
+            yield Row(*case, way, sequences, units)
+
+
+def compiled(case: Row) -> bool:
+    """Run it once, which compiles it, in a process of its own; whether it fits."""
+    model, x, dy = model_of(*case[:4])
+    both = tilings(case, model)
+    if both is None:
+        return False
+    with mock.patch.object(GpuProgram, "tilings", return_value=both):
+        model(x[:, :2])[0].backward(dy[:, :2])
+    torch.cuda.synchronize()
+    return True
+
+
+def timed(fitting: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """Microseconds of each, one after another."""
+    for case, same in groupby(fitting, lambda row: row[:4]):
+        model, x, dy = model_of(*case)
+        for row in same:
+            both = tilings(row, model)
+            with mock.patch.object(GpuProgram, "tilings", return_value=both):
+                spent = kernel_microseconds(model, x, dy)[PASSES.index(row.way)] / STEPS
+            named = dict(zip(("network", "width", "precision", "batch", "pass", "rows", "units"), row, strict=True))
+            yield named | {"microseconds": round(spent, 3)}
 
 
 def kernel_microseconds(model: Model, x: torch.Tensor, dy: torch.Tensor) -> list[float]:
@@ -73,8 +120,12 @@ def kernel_microseconds(model: Model, x: torch.Tensor, dy: torch.Tensor) -> list
 
 
 def main() -> None:
-    """Time all cases and write the file."""
-    found = [row for case in CASES for row in rows(*case)]
+    """Compile all, as many at a time as there are cores, time them and write the file."""
+    everything = list(rows())
+    outcomes = in_parallel(compiled, [(row,) for row in everything], **LIMITS)
+    failed = {row: outcome.failure for row, outcome in zip(everything, outcomes, strict=True) if outcome.failure}
+    assert not failed, failed
+    found = list(timed([row for row, outcome in zip(everything, outcomes, strict=True) if outcome.result]))
     table = {
         "device": torch.cuda.get_device_name(),
         "versions": {"torch": torch.__version__},
