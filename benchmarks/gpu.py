@@ -296,9 +296,8 @@ def main() -> None:
 def run_parts(parts: list[str], table: Table) -> None:
     """The chosen parts: first what may run at the same time, then what is timed, one after another."""
     runners = Runners(CaseProcess(_has_failures), CaseProcess(_has_failures))
-    jax = (
-        Script("gpu_jax.py", *raced_by_jax) if (raced_by_jax := [part for part in JAX_PARTS if part in parts]) else None
-    )
+    raced = [part for part in JAX_PARTS if part in parts]
+    jax = Script("gpu_jax.py", *raced) if raced else None
     scripts = [jax] if jax else []
     try:
         if "checks" in parts:
