@@ -46,9 +46,9 @@ COMPILE_SECONDS, JAX_SECONDS = 120.0, 200.0
 class Table:
     """The results, written anew whenever something is added."""
 
-    def __init__(self, path: Path, machine: dict[str, Any]) -> None:
+    def __init__(self, path: Path) -> None:
         self._path, self._start = path, time.monotonic()
-        self.content: dict[str, Any] = machine | {"checked": False, "seconds": {}, "cores": {}}
+        self.content: dict[str, Any] = {"checked": False, "seconds": {}, "core_seconds": {}}
 
     @property
     def seconds_left(self) -> float:
@@ -88,15 +88,15 @@ class Table:
         return outcome
 
     def time(self, part: str, run: Callable[[], None]) -> None:
-        """Run a part and note how long it takes, and how many cores its processes had, of those that ended in it."""
+        """Run a part and note how long it takes, and the seconds on cores of all processes that ended in it."""
         start, used = time.monotonic(), _core_seconds()
         try:
             run()
         finally:
             seconds = time.monotonic() - start
             self.content["seconds"][part] = seconds
-            self.content["cores"][part] = (_core_seconds() - used) / seconds
-            print(f"{part}: {seconds:.0f} s, {self.content['cores'][part]:.1f} cores", flush=True)
+            self.content["core_seconds"][part] = _core_seconds() - used
+            print(f"{part}: {seconds:.0f} s, {_core_seconds() - used:.0f} on cores", flush=True)
             self.write()
 
 
@@ -285,12 +285,14 @@ def main() -> None:
     parts = [part for part in PARTS if part in (options.parts or PARTS)]
     if options.without_checks and "checks" in parts:
         parts.remove("checks")
+    table = Table(options.output)
     process = CaseProcess(_has_failures)
     found = process.call(CASE_SECONDS, machine)
     process.end()
     if found.failure:
         raise SystemExit(found.failure)
-    run_parts(parts, Table(options.output, found.result))
+    table.content = found.result | table.content
+    run_parts(parts, table)
 
 
 def run_parts(parts: list[str], table: Table) -> None:

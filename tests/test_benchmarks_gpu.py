@@ -413,14 +413,14 @@ def test_a_table_tells_what_its_parts_consist_of(tmp_path: Path) -> None:
         def call(self, *_: Any) -> gpu_process.Outcome:
             return gpu_process.Outcome(3, None, {"cudnn": -7.0})
 
-    table = gpu.Table(tmp_path / "table.json", {"device": "none"})
+    table = gpu.Table(tmp_path / "table.json")
     assert table.call("single", Process(), print).result == 3  # type: ignore[arg-type]
     table.time("single", lambda: table.spend("single", {"cudnn": 2.0}))
     written = json.loads((tmp_path / "table.json").read_text())
     assert written["seconds"]["single: cudnn"] == -5.0
     assert 7.0 <= written["seconds"]["single: other"] < 8.0
     assert {"single", "all"} < written["seconds"].keys()
-    assert written["cores"].keys() == {"single"}
+    assert written["core_seconds"].keys() == {"single"}
 
 
 def test_errors_are_told_in_the_order_of_networks_and_lengths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -433,7 +433,7 @@ def test_errors_are_told_in_the_order_of_networks_and_lengths(monkeypatch: pytes
 
     monkeypatch.setattr(gpu, "in_parallel", in_order)
     monkeypatch.setattr(gpu_errors, "rows", rows)
-    table = gpu.Table(tmp_path / "table.json", {})
+    table = gpu.Table(tmp_path / "table.json")
     gpu.run_errors(table)
     assert asked == sorted(asked, reverse=True)
     wanted = [(network, steps) for network in gpu_errors.NETWORKS for steps in gpu_errors.STEPS]
@@ -477,7 +477,7 @@ def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.Monk
         monkeypatch.setattr(gpu, name, note(name))
     monkeypatch.setattr(gpu, "run_races", races)
     monkeypatch.setattr(gpu_sizes, "FLASHRNN_BACKENDS", {1: ("cuda",)})
-    table = gpu.Table(tmp_path / "table.json", {})
+    table = gpu.Table(tmp_path / "table.json")
     monkeypatch.setattr(gpu, "fastest_flashrnn", lambda scripts, _: [script.rows(1.0) for script in scripts])
     gpu.run_parts(list(gpu.PARTS), table)
     jax, flashrnn = "gpu_jax.py populations single", "gpu_flashrnn.py 1 cuda"
