@@ -6,8 +6,8 @@ Parts by name, all by default:
   populations  training steps of many small models against cuDNN, JAX and batched products
   single       training steps of one model against cuDNN, loops by hand and JAX
   flashrnn     the same against FlashRNN, which compiles for minutes
-Each case is compared with float64 before it is timed. JAX compiles beside what is not timed, checks, errors and first
-calls, on the cores that they leave; then one step at a time has the GPU. The table goes to
+Each case is compared with float64 before it is timed. JAX compiles beside what is not timed, the checks and the errors,
+and stands still during first calls; then one step at a time has the GPU. The table goes to
 benchmarks/results/gpu-h200.json as it grows, rows that miss their goals and cases that fail included, and `seconds`
 tells where the time goes.
 """
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,9 +46,9 @@ COMPILE_SECONDS, JAX_SECONDS = 120.0, 200.0
 class Table:
     """The results, written anew whenever something is added."""
 
-    def __init__(self, path: Path, machine: dict[str, Any]) -> None:
+    def __init__(self, path: Path) -> None:
         self._path, self._start = path, time.monotonic()
-        self.content: dict[str, Any] = machine | {"checked": False, "seconds": {}, "cores": {}}
+        self.content: dict[str, Any] = {"checked": False, "seconds": {}, "core_seconds": {}}
 
     @property
     def seconds_left(self) -> float:
@@ -87,15 +88,15 @@ class Table:
         return outcome
 
     def time(self, part: str, run: Callable[[], None]) -> None:
-        """Run a part and note how long it takes, and how many cores its processes had, of those that ended in it."""
+        """Run a part and note how long it takes, and the seconds on cores of all processes that ended in it."""
         start, used = time.monotonic(), _core_seconds()
         try:
             run()
         finally:
             seconds = time.monotonic() - start
             self.content["seconds"][part] = seconds
-            self.content["cores"][part] = (_core_seconds() - used) / seconds
-            print(f"{part}: {seconds:.0f} s, {self.content['cores'][part]:.1f} cores", flush=True)
+            self.content["core_seconds"][part] = _core_seconds() - used
+            print(f"{part}: {seconds:.0f} s, {_core_seconds() - used:.0f} on cores", flush=True)
             self.write()
 
 
@@ -284,42 +285,45 @@ def main() -> None:
     parts = [part for part in PARTS if part in (options.parts or PARTS)]
     if options.without_checks and "checks" in parts:
         parts.remove("checks")
+    table = Table(options.output)
     process = CaseProcess(_has_failures)
     found = process.call(CASE_SECONDS, machine)
     process.end()
     if found.failure:
         raise SystemExit(found.failure)
-    run_parts(parts, Table(options.output, found.result))
+    table.content = found.result | table.content
+    run_parts(parts, table)
 
 
 def run_parts(parts: list[str], table: Table) -> None:
     """The chosen parts: first what may run at the same time, then what is timed, one after another."""
     runners = Runners(CaseProcess(_has_failures), CaseProcess(_has_failures))
-    scripts: list[Script] = []
+    raced = [part for part in JAX_PARTS if part in parts]
+    jax = Script("gpu_jax.py", *raced) if raced else None
+    scripts = [jax] if jax else []
     try:
-        if raced_by_jax := [part for part in JAX_PARTS if part in parts]:
-            scripts.append(Script("gpu_jax.py", *raced_by_jax))
         if "checks" in parts:
             table.time("checks", lambda: run_checks(table))
         if parts == ["checks"]:
             return
         with fresh_caches():
             compiled: dict[gpu_models.Case, float] = {}
-            table.time("first calls", lambda: compiled.update(first_calls(parts, table)))
+            with jax.paused() if jax else nullcontext():
+                table.time("first calls", lambda: compiled.update(first_calls(parts, table)))
             if "errors" in parts:
                 table.time("errors", lambda: run_errors(table))
             if set(parts) & {"populations", "single", "flashrnn"}:
                 runners.start()
-            jax: list[Row] = []
-            if raced_by_jax:
-                table.time("jax", lambda: jax.extend(run_jax(scripts[0], table)))
+            others: list[Row] = []
+            if jax:
+                table.time("jax", lambda: others.extend(run_jax(jax, table)))
             flashrnn = start_flashrnn() if "flashrnn" in parts else {}  # would slow JAX's compilers, not what is timed
             scripts += [script for each in flashrnn.values() for script in each]
             if "populations" in parts:
-                table.time("populations", lambda: run_populations(table, runners.timing, compiled, jax))
+                table.time("populations", lambda: run_populations(table, runners.timing, compiled, others))
             if "single" in parts:
                 races = gpu_single.races()
-                table.time("single", lambda: run_races("single", races, jax_races(jax), table, runners, compiled))
+                table.time("single", lambda: run_races("single", races, jax_races(others), table, runners, compiled))
             if "flashrnn" in parts:
                 table.time("flashrnn", lambda: run_flashrnn(table, runners, compiled, flashrnn))
     finally:

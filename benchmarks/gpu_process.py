@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 Row = dict[str, Any]
 LATE = "not finished in time"
+NICE = 5  # of scripts that compile: they have a third of the cores beside as many processes
 
 
 class Outcome(NamedTuple):
@@ -143,13 +144,13 @@ def in_parallel(
 class Script:
     """Another script of this folder, started at once; it compiles, and once it is sent a line prints rows of JSON.
 
-    It compiles on what other processes leave of the cores.
+    It compiles beside other things, which come before it where there are not cores enough.
     """
 
     def __init__(self, name: str, *arguments: str) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            ["nice", "-n", "19", sys.executable, str(Path(__file__).parent / name), *arguments],
+            ["nice", "-n", str(NICE), sys.executable, str(Path(__file__).parent / name), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -172,6 +173,18 @@ class Script:
         found = [json.loads(line) for line in printed.splitlines() if line.startswith("{") and line.endswith("}")]
         return [*found, {"failed": why}] if why else found
 
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """It stands still meanwhile, and so do compilers that it started."""
+        runs = self._process.poll() is None
+        if runs:
+            os.killpg(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            if runs:
+                os.killpg(self._process.pid, signal.SIGCONT)
+
     def _last_words(self) -> str:
         self._errors.seek(0)
         return self._errors.read().strip()[-300:]
@@ -181,7 +194,9 @@ class Script:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        self._errors.close()
+        for file in (self._process.stdin, self._process.stdout, self._errors):
+            if file is not None:
+                file.close()
 
 
 @contextmanager

@@ -6,7 +6,9 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -364,14 +366,43 @@ def test_tasks_tell_what_their_parts_took() -> None:
     assert 0.02 <= second.seconds["waiting"] < first.seconds["waiting"]
 
 
-def test_scripts_wait_for_a_line_and_leave_the_cores_to_others(tmp_path: Path) -> None:
+def test_scripts_wait_for_a_line_and_come_after_others(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text("import json, os\nprint(json.dumps({'line': input(), 'nice': os.nice(0)}))")
     script = gpu_process.Script(str(path))
     try:
-        assert script.rows(60) == [{"line": "go", "nice": 19}]
+        assert script.rows(60) == [{"line": "go", "nice": gpu_process.NICE}]
     finally:
         script.end()
+
+
+def test_paused_scripts_stand_still(tmp_path: Path) -> None:
+    counted = tmp_path / "counted"
+    path = tmp_path / "script.py"
+    path.write_text(f"import time\nwhile True:\n  open({str(counted)!r}, 'a').write('1')\n  time.sleep(0.01)")
+    script = gpu_process.Script(str(path))
+
+    def grows() -> bool:
+        size = counted.stat().st_size if counted.exists() else 0
+        time.sleep(0.2)
+        return counted.exists() and counted.stat().st_size > size
+
+    try:
+        wait_until(grows)
+        with script.paused():
+            time.sleep(0.1)
+            assert not grows()
+        wait_until(grows)
+    finally:
+        script.end()
+    with script.paused():  # that it has ended is nobody's fault
+        assert not grows()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
 
 
 # ---------------------------------------------------------------------------------------------------- the whole script
@@ -382,14 +413,14 @@ def test_a_table_tells_what_its_parts_consist_of(tmp_path: Path) -> None:
         def call(self, *_: Any) -> gpu_process.Outcome:
             return gpu_process.Outcome(3, None, {"cudnn": -7.0})
 
-    table = gpu.Table(tmp_path / "table.json", {"device": "none"})
+    table = gpu.Table(tmp_path / "table.json")
     assert table.call("single", Process(), print).result == 3  # type: ignore[arg-type]
     table.time("single", lambda: table.spend("single", {"cudnn": 2.0}))
     written = json.loads((tmp_path / "table.json").read_text())
     assert written["seconds"]["single: cudnn"] == -5.0
     assert 7.0 <= written["seconds"]["single: other"] < 8.0
     assert {"single", "all"} < written["seconds"].keys()
-    assert written["cores"].keys() == {"single"}
+    assert written["core_seconds"].keys() == {"single"}
 
 
 def test_errors_are_told_in_the_order_of_networks_and_lengths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -402,7 +433,7 @@ def test_errors_are_told_in_the_order_of_networks_and_lengths(monkeypatch: pytes
 
     monkeypatch.setattr(gpu, "in_parallel", in_order)
     monkeypatch.setattr(gpu_errors, "rows", rows)
-    table = gpu.Table(tmp_path / "table.json", {})
+    table = gpu.Table(tmp_path / "table.json")
     gpu.run_errors(table)
     assert asked == sorted(asked, reverse=True)
     wanted = [(network, steps) for network in gpu_errors.NETWORKS for steps in gpu_errors.STEPS]
@@ -410,7 +441,7 @@ def test_errors_are_told_in_the_order_of_networks_and_lengths(monkeypatch: pytes
 
 
 def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """JAX compiles beside the checks, and is told to time when they, the first calls and the errors have ended."""
+    """JAX compiles beside checks and errors, and is told to time when they have ended."""
     events: list[str] = []
 
     class Script:
@@ -422,6 +453,12 @@ def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.Monk
             events.append(f"time {self._name}")
             one = {"network": "td:tanh", "units": 256, "members": None, "precision": "bf16"}
             return [one | {"ms": 4.0, "unroll": 4, "error": 0.01}, {"seconds": {"timed": 2.0}}]
+
+        @contextmanager
+        def paused(self) -> Generator[None]:
+            events.append(f"pause {self._name}")
+            yield
+            events.append(f"go on {self._name}")
 
         def end(self) -> None:
             events.append(f"end {self._name}")
@@ -440,12 +477,13 @@ def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.Monk
         monkeypatch.setattr(gpu, name, note(name))
     monkeypatch.setattr(gpu, "run_races", races)
     monkeypatch.setattr(gpu_sizes, "FLASHRNN_BACKENDS", {1: ("cuda",)})
-    table = gpu.Table(tmp_path / "table.json", {})
+    table = gpu.Table(tmp_path / "table.json")
     monkeypatch.setattr(gpu, "fastest_flashrnn", lambda scripts, _: [script.rows(1.0) for script in scripts])
     gpu.run_parts(list(gpu.PARTS), table)
     jax, flashrnn = "gpu_jax.py populations single", "gpu_flashrnn.py 1 cuda"
     assert events == [
-        *(f"start {jax}", "run_checks", "first_calls", "run_errors", "timers start", "timers start", f"time {jax}"),
+        *(f"start {jax}", "run_checks", f"pause {jax}", "first_calls", f"go on {jax}", "run_errors"),
+        *("timers start", "timers start", f"time {jax}"),
         *(f"start {flashrnn}", "run_populations", "single", f"time {flashrnn}", "flashrnn"),
         *(f"end {jax}", f"end {flashrnn}"),
     ]
