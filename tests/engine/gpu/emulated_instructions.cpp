@@ -43,7 +43,6 @@ inline float2 make_float2(float x, float y) { return {x, y}; }
 
 constexpr int LANES = 32, STACK_BYTES = 1 << 17;
 constexpr int MOST_TURNS = 1000;      // of a warp that waits in a loop of its own, before others have theirs
-constexpr int MOST_ROUNDS = 4000000;  // of all warps, before it is clear that they wait in vain
 constexpr int ROUNDS_OF_A_PACE = 400, SLOW = 256;  // how long a warp is slow, and how seldom it then runs
 
 struct Barrier {
@@ -97,6 +96,7 @@ struct Program {
 static jmp_buf scheduler;
 static const char *what_is_wrong;
 static u32 chance;  // 0 where nothing is left to it
+static int most_rounds;  // of all warps, before it is clear that they wait in vain
 static Fiber *current;
 static Index threadIdx, blockIdx, gridDim;
 static bool happens(u32 one_in);
@@ -367,7 +367,7 @@ static void run_programs(std::vector<std::unique_ptr<Program>> &programs) {
   for (auto &program : programs)
     for (auto &warp : program->warps) warps.push_back(warp.get());
   std::vector<bool> is_slow(warps.size()), has_ended(warps.size());
-  for (int round = 0; round < MOST_ROUNDS && !what_is_wrong; ++round) {
+  for (int round = 0; round < most_rounds && !what_is_wrong; ++round) {
     if (chance && round % ROUNDS_OF_A_PACE == 0)
       for (auto slow : is_slow) slow = happens(2);
     bool is_done = true;
