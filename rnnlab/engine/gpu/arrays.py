@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rnnlab.architecture.specs import EdgeSpec
+from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.layout import high_part, low_part, padded
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.sharing import processors
@@ -155,6 +156,12 @@ class GpuArrays:
     def value(self, part: Part, delay: int, key: NodeKey) -> Tensor:
         """The values that a node reads of a part at all its times, a view [P, times, B, N]."""
         return self.read(self.values[part], part, delay, key)
+
+    def mark_missing(self, array: Tensor, argument: Argument, key: NodeKey) -> None:
+        """Fill what programs of a node are about to write, in an array of a kernel, with words that no number is."""
+        if argument.kind in ("values", "factor"):
+            array = array[:, self._rows_read(argument.of, 0, key)]
+        array.view(torch.int16 if array.itemsize == 2 else torch.int32).fill_(-1)
 
     def source(self, product: Product) -> Tensor:
         """What a dense edge multiplies at all times of its target, [P, times, B, N], as it is stored."""

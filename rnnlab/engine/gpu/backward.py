@@ -33,7 +33,7 @@ class GpuBackward:
     """Takes gradients of the outputs and the final state back to parameters, inputs and the state before the sequence.
 
     Args:
-        arrays: what the forward pass left. Gradients of gates overwrite the gates.
+        arrays: what the forward pass left. Gradients of gates take the place of the gates.
         with_inputs: whether the inputs need gradients.
     """
 
@@ -43,6 +43,7 @@ class GpuBackward:
         self.final: dict[Part, Tensor] = {}  # of the final state, [P, 1, B, N], for kernels that take them separately
         self.before: dict[Part, Tensor] = {}  # of values before the sequence, if a kernel leaves them, [P, K, B, N]
         self.passed: dict[tuple[NodeKey, str], Tensor] = {}  # what formulas pass back unmultiplied, through memory
+        self.dgates: dict[NodeKey, Tensor] = {}  # gradients of gates that a kernel does not leave in their place
         self.dprojected: dict[EdgeSpec, Tensor] = {}
         self.handed: dict[EdgeSpec, Tensor] = {}  # what the legs of a relay hand back to one another
         # edges over which the kernels of cyclic components take gradients back themselves
@@ -85,7 +86,7 @@ class GpuBackward:
         component = self.plan.components[number]
         codes = self.program.codes_of(component)
         if not component.is_hoisted and self.program.is_spread:
-            self._cuda(launch_spread, number, codes)
+            self._spread(number, codes)
         elif number in self.program.relay_of:
             legs = self.program.relay_of[number]
             if number == legs[-1]:  # one launch for all legs
@@ -105,6 +106,11 @@ class GpuBackward:
             factor = self.arrays.factor(dgates)  # outputs are float32 here and large: converted once for all products
             self._external(code, factor)
             self._parameters(code, dgates, factor, gradients)
+
+    def _spread(self, number: int, codes: list[NodeCode]) -> None:
+        self._cuda(launch_spread, number, codes)
+        self.arrays.gates |= self.dgates  # the gates themselves are not needed any longer
+        self.dgates.clear()
 
     def _cuda(self, launch_kernel: Callable[..., None], number: int, codes: list[NodeCode]) -> None:
         """Run a component that has a kernel of its own in CUDA C++."""
@@ -221,6 +227,11 @@ class GpuBackward:
             match kind:
                 case "dvalues":
                     return self._gradient(of)
+                case "dgates":
+                    if of not in self.dgates:  # where the state is all that is needed, the gates' own array is free
+                        gates = arrays.gates[of]
+                        self.dgates[of] = gates if codes[of].gate_is_state else torch.empty_like(gates)
+                    return self.dgates[of]
                 case "dprojected":
                     return self.dprojected[of]
                 case "dbefore":

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from rnnlab.engine.disk import cache_folder, write_whole
 from rnnlab.errors import ModelError
+from rnnlab.graph.elements import NodeKey
 
 
 class Argument(NamedTuple):
@@ -30,6 +31,7 @@ class KernelText(NamedTuple):
     arguments: tuple[Argument, ...]
     num_stages: int  # of Triton's software pipeline: steps of a product loop whose loads are in flight
     num_warps: int  # of 32 threads each
+    awaited: tuple[tuple[Argument, NodeKey], ...] = ()  # what programs wait for one another to write, and whose it is
 
 
 @lru_cache(maxsize=512)

@@ -71,6 +71,7 @@ DEVICE void load_numbers(u32 (&to)[4], u32 from) {
                : "r"(from)
                : "memory");
 }
+DEVICE u32 most_of(const u32 (&x)[4]) { return max(max(x[0], x[1]), max(x[2], x[3])); }
 DEVICE u32 of_neighbour(u32 x) { return __shfl_xor_sync(~0u, x, 1); }  // what the other thread of a pair has
 
 DEVICE void multiply_bf16(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
@@ -132,4 +133,21 @@ DEVICE int seen(const int *flag) {
 DEVICE int least_of_warp(int x) { return __reduce_min_sync(~0u, x); }
 DEVICE void show(int *flag, int value) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+
+// numbers that tell of themselves, for they are never this word
+constexpr u32 MISSING = ~0u;
+
+DEVICE u32 seen(const u32 *word) {
+  u32 value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
+DEVICE void show(u32 *word, u32 value) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+DEVICE bool lacks_a_word(u32 piece) {  // of 16 bytes that were copied to shared memory
+  u32 x[4];
+  load_numbers(x, piece);
+  return most_of(x) == MISSING;
 }

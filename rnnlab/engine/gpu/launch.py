@@ -141,7 +141,8 @@ def launch_spread(
 ) -> None:
     """Launch the kernel of a spread component, for as many teams at a time as the GPU has room for.
 
-    A team is the programs of the same sequences of a member. They wait for one another, so they must run at once.
+    A team is the programs of the same sequences of a member. They wait for one another, so they must run at once. What
+    they wait for is numbers in place of the words that are left here.
     """
     tilings = arrays.program.tilings(number, (arrays.P, arrays.B), arrays.processors)
     assert not isinstance(tilings, str), tilings  # `choose` has checked
@@ -150,8 +151,9 @@ def launch_spread(
     gathered = None if gradients is None else gradients[:2]
     kernel = arrays.program.spread_kernel(number, tiling, arrays.shared, gathered, device)
     workers, teams = arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows) * arrays.P
-    flags = torch.zeros(2 * workers * teams, dtype=torch.int32, device=arrays.device)
-    tensors = [flags if argument.kind == "flags" else find(argument) for argument in kernel.text.arguments]
+    for argument, key in kernel.text.awaited:
+        arrays.mark_missing(find(argument), argument, key)
+    tensors = [find(argument) for argument in kernel.text.arguments]
     for first in range(0, teams, tiling.num_teams):
         grid = (workers, min(tiling.num_teams, teams - first), 1)
         _launch(arrays, kernel, grid, tensors, at_once=True, first_team=first)

@@ -1,4 +1,4 @@
-// What kernels of a spread network share: waiting for one another, and products whose depth eight warps share.
+// What kernels of a spread network share: telling one another, and products whose depth eight warps share.
 //
 // A program holds UNITS units of one node for ROWS sequences. Each of its warps copies its own part of what is multiplied,
 // 64 bytes of every row at a time (a chunk), multiplies it, and leaves its sums in shared memory, where the threads that
@@ -6,24 +6,42 @@
 
 constexpr int CHUNK = 64;  // bytes of a row that are copied at a time
 
-// -------------------------------------------------------------------------------------------------------------- waiting
+// -------------------------------------------------------------------------------------------------------------- telling
 
-// a warp waits until all of `count` programs have published at least `steps` of their moments
-DEVICE void await(const int *flags, int count, int steps) {
-  const int lane = threadIdx.x % 32;
-  for (int first = 0; first < count; first += 32) {
-    const bool is_there = first + lane < count;
-    while (!__all_sync(~0u, !is_there || seen(flags + first + lane) >= steps)) {
-    }
-  }
-  __syncwarp();
+// Numbers tell of themselves. Before the launch the arrays that programs read from one another are filled with words that
+// no number is (`MISSING`). Who reads them looks again until no such word is left. So no other word need say that they are
+// there, and nobody need wait for a store to arrive before the next. That relies on this alone: a word of 32 bits is
+// written whole, and who looks again asks the second-level cache, not a copy of his own.
+
+// the word is not one that is missing: NaN in place of another NaN
+DEVICE u32 never_missing(u32 word) { return min(word, MISSING - 1); }
+
+DEVICE void tell(float *to, float x, bool is_live) {
+  if (is_live) show((u32 *)to, never_missing(__float_as_uint(x)));
+}
+// two threads, which have neighbouring units of a row, put their numbers into one word
+DEVICE void tell(Half *to, float x, bool is_live) {
+  const float other = __uint_as_float(of_neighbour(__float_as_uint(x)));
+  if (is_live && threadIdx.x % 2 == 0) show((u32 *)to, never_missing(both(x, other)));
 }
 
-// after all threads have stored what others will read
-DEVICE void publish(int *flag, int steps) {
-  __syncthreads();
-  if (threadIdx.x == 0) show(flag, steps);
+// a thread's numbers that another program tells of, all that are missing asked for at once; `place(e)` is of a live one
+template <int NUM, class IsLive, class Place>
+DEVICE void await(float (&x)[NUM], bool is_awaited, IsLive is_live, Place place) {
+  bool are_there = true;
+#pragma unroll
+  for (int e = 0; e < NUM; ++e) x[e] = is_live(e) ? __uint_as_float(MISSING) : 0.0f;
+  do {
+#pragma unroll
+    for (int e = 0; e < NUM; ++e)
+      if (__float_as_uint(x[e]) == MISSING) x[e] = __uint_as_float(seen((const u32 *)place(e)));
+    are_there = true;
+#pragma unroll
+    for (int e = 0; e < NUM; ++e) are_there = are_there && __float_as_uint(x[e]) != MISSING;
+  } while (is_awaited && !are_there);
 }
+
+// ------------------------------------------------------------------------------------------------------------- products
 
 // A chunk lies as rows of 64 bytes, four pieces of 16 in an order that turns with the row, so that eight rows' pieces
 // touch every bank once. What a lane copies of it, and what it loads, differs from row to row by a constant.
@@ -43,13 +61,16 @@ struct Copier {
   }
 };
 
-// a warp copies a chunk of `bytes` from each of COUNT rows, of which the first `live` are there
-template <int COUNT> DEVICE void copy_rows(const Copier &lane, u32 to, const char *from, int bytes, int live) {
+// a warp copies a chunk of `bytes` from each of COUNT rows, of which the first `live` are there; or of that chunk, which
+// it has copied, the pieces that came with a word missing
+template <int COUNT, bool IS_AGAIN = false>
+DEVICE void copy_rows(const Copier &lane, u32 to, const char *from, int bytes, int live) {
   if (lane.number * 16 >= bytes) return;
 #pragma unroll
   for (int i = 0; i < COUNT / 8; ++i) {
-    const bool is_there = lane.row + i * 8 < live;
-    copy16(to + lane.to + i * 8 * CHUNK, from + (is_there ? lane.from + i * lane.eight_rows : 0), is_there);
+    const bool is_live = lane.row + i * 8 < live;
+    if (IS_AGAIN && !lacks_a_word(to + lane.to + i * 8 * CHUNK)) continue;
+    copy16(to + lane.to + i * 8 * CHUNK, from + (is_live ? lane.from + i * lane.eight_rows : 0), is_live);
   }
 }
 
@@ -71,10 +92,8 @@ struct Passing {
 
 // sums of GROUPS, each UNITS columns wide, of one step of 32 bytes
 template <int... GROUPS, int M, int N, class Right>
-DEVICE void multiply_step(float (&sums)[M][N][4], u32 left, u32 right, const Right &matrix, int chunk, int step) {
-  u32 a[M][4];
-#pragma unroll
-  for (int m = 0; m < M; ++m) load_tiles(a[m], (left ^ (step * STEP)) + m * 16 * CHUNK);
+DEVICE void multiply_step(float (&sums)[M][N][4], const u32 (&a)[M][4], u32 right, const Right &matrix, int chunk,
+                          int step) {
   int column = 0;
   auto group = [&](auto place) {
     if constexpr (UNITS == 8) {
@@ -99,31 +118,52 @@ DEVICE void multiply_step(float (&sums)[M][N][4], u32 left, u32 right, const Rig
   (group(Number<GROUPS>()), ...);
 }
 
-// the same of a chunk; the groups' columns follow one another in the matrix
+// the same of a chunk, whose groups' columns follow one another in the matrix; or nothing, if a word of it is missing
 template <int... GROUPS, int M, int N, class Right>
-DEVICE void multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right &matrix, int chunk, int bytes) {
+DEVICE bool multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right &matrix, int chunk, int bytes,
+                           bool is_awaited) {
   const int lane = threadIdx.x % 32;
   const u32 left = chunk_start + piece(lane % 16, lane / 16);
   const u32 right = matrix.lane(lane % 8 + (UNITS == 8 ? 0 : lane / 16 * 8), lane / 8 % 2);
-  multiply_step<GROUPS...>(sums, left, right, matrix, chunk, 0);
-  if (bytes == CHUNK) multiply_step<GROUPS...>(sums, left, right, matrix, chunk, 1);
+  u32 a[2][M][4], most = 0;
+#pragma unroll
+  for (int step = 0; step < 2; ++step)
+    if (step * STEP < bytes)
+#pragma unroll
+      for (int m = 0; m < M; ++m) {  // together the lanes have every word once
+        load_tiles(a[step][m], (left ^ (step * STEP)) + m * 16 * CHUNK);
+        most = max(most, most_of(a[step][m]));
+      }
+  if (is_awaited && !__all_sync(~0u, most != MISSING)) return false;
+  multiply_step<GROUPS...>(sums, a[0], right, matrix, chunk, 0);
+  if (bytes == CHUNK) multiply_step<GROUPS...>(sums, a[1], right, matrix, chunk, 1);
+  return true;
 }
 
-// chunk after chunk of a warp's part of the depth: `issue` begins to copy one, `use` multiplies it when it is there
-template <int STAGES, class Issue, class Use>
-DEVICE void in_turn(int first, int last, u32 buffer, int stage_bytes, Issue issue, Use use) {
+// Chunk after chunk of a warp's part of the depth: `copy` begins to bring one, `use` multiplies it if all of it is there.
+// If not, what is missing of all chunks that were on their way is copied again, at once.
+template <int STAGES, class Copy, class Use>
+DEVICE void in_turn(int first, int last, u32 buffer, int stage_bytes, Copy copy, Use use) {
+  auto place = [&](int chunk) { return buffer + (chunk - first) % STAGES * stage_bytes; };
 #pragma unroll
   for (int i = 0; i < STAGES - 1; ++i) {
-    if (first + i < last) issue(first + i, buffer + i * stage_bytes);
+    if (first + i < last) copy(first + i, buffer + i * stage_bytes, Number<false>());
     end_group();
   }
   for (int chunk = first; chunk < last; ++chunk) {
     await_groups<STAGES - 2>();
     __syncwarp();
     const int ahead = chunk + STAGES - 1;
-    if (ahead < last) issue(ahead, buffer + (ahead - first) % STAGES * stage_bytes);
+    if (ahead < last) copy(ahead, place(ahead), Number<false>());
     end_group();
-    use(chunk, buffer + (chunk - first) % STAGES * stage_bytes);
+    while (!use(chunk, place(chunk))) {
+      await_groups<0>();
+#pragma unroll 1
+      for (int i = chunk; i <= ahead && i < last; ++i) copy(i, place(i), Number<true>());
+      end_group();
+      await_groups<0>();
+      __syncwarp();
+    }
   }
 }
 

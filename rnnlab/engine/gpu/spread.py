@@ -1,8 +1,8 @@
 """A network spread over the GPU: each program holds some units of one node for some sequences, for the whole sequence.
 
-Programs wait for one another by counters, not by barriers of the whole grid: a node goes on as soon as the states that
-it reads are there, so layers run as a wavefront by themselves. This file says how the work is cut up and what that
-costs; `spread_forward` and `spread_backward` write the kernels, on top of `spread.cu`.
+Programs wait for the numbers that others compute, not for barriers of the whole grid: a node goes on as soon as the
+states that it reads are there, so layers run as a wavefront by themselves. This file says how the work is cut up and
+what that costs; `spread_forward` and `spread_backward` write the kernels, on top of `spread.cu`.
 """
 
 from collections.abc import Sequence

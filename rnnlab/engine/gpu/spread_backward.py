@@ -1,7 +1,8 @@
 """The backward kernel of a component that is spread over the GPU.
 
-A node does not send gradients: it fetches them. Whoever read its state has published the gradients of its own gates,
-and the node multiplies them by its own rows of that edge's matrix. Gradients of gates take the place of the gates.
+A node does not send gradients: it fetches them. Whoever read its state tells of the gradients of its own gates, and the
+node multiplies them by its own rows of that edge's matrix. They have an array of their own, for nobody could tell them
+from the gates in whose place they would be.
 After its moments a node goes on to the times before the sequence, whose gradients are those of the initial state.
 """
 
@@ -10,9 +11,11 @@ from typing import NamedTuple
 
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.gpu.compiled import KernelText
+from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
+from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.spread import Segment, gathering_parts, late_gates
 from rnnlab.engine.gpu.spread_node import Source, SpreadNode, SpreadWriter
 from rnnlab.engine.nodes import NodeCode, Part
@@ -65,33 +68,31 @@ class _Backward(SpreadNode):
         self.depths = {part: depth for part, depth in depths.items() if depth}
 
     def write(self) -> None:
-        writer, name = self.writer, self.name_of(self.code)
+        writer = self.writer
         with self.branch():
             # how many of its times lie before the sequence and are read
             deepest = max(self.depths.values(), default=0)
-            writer.add(f"const int num_before = ({deepest} + {name}_start) / {writer.period};")
+            writer.add(f"const int num_before = ({deepest} + start) / {writer.period};")
             self.previous = {
                 each.name: f"previous{number}[e]"
                 for number, each in enumerate(each for each in self.passed if self.is_previous(each.edge))
             }
             for number in range(len(self.previous)):
                 writer.add(f"float previous{number}[NUM] = {{}};")
-            with writer.block(f"for (int position = 0; position < {name}_count + num_before; ++position)"):
+            with writer.block("for (int position = 0; position < count + num_before; ++position)"):
                 self._time()
                 self._gather()
                 with writer.block("if (is_before)"):
                     self._store_before()
-                    writer.add("__syncthreads();", "continue;")
+                    writer.add("continue;")
                 self._moment()
-                writer.add("publish(flags + worker, position + 1);")
 
     def _time(self) -> None:
-        name, period = self.name_of(self.code), self.writer.period
-        number = "position" if self.is_rising else f"({name}_count - 1 - position)"
-        before = f"(-1 - (position - {name}_count))"
+        number = "position" if self.is_rising else "(count - 1 - position)"
+        before = "(-1 - (position - count))"
         self.writer.add(
-            f"const bool is_before = position >= {name}_count;",
-            f"const int time = {name}_start + (is_before ? {before} : {number}) * {period};",
+            "const bool is_before = position >= count;",
+            f"const int time = start + (is_before ? {before} : {number}) * {self.writer.period};",
         )
 
     # ----------------------------------------------------------------------------------------- gradients of the state
@@ -117,9 +118,15 @@ class _Backward(SpreadNode):
             self._add_passed(each)
 
     def _source(self, segment: Segment) -> Source:
-        time = f"(time + {segment.product.edge.delay})"
-        rows = self.gates_of(segment.owner, time)
-        return Source(rows, f"{time} >= 0 && {time} < T", self.wait_for(segment.owner, time))
+        return self._gates_told(segment.owner, f"(time + {segment.product.edge.delay})")
+
+    def _gates_told(self, owner: NodeCode, time: str) -> Source:
+        rows = self._dgates_of(owner, time)
+        return self.source(Argument("dgates", owner.key), owner, rows, time, exists=f"{time} >= 0 && {time} < T")
+
+    def _dgates_of(self, code: NodeCode, time: str = "time") -> Rows:
+        width = code.num_gates * padded(code.units)
+        return self.writer.per_time("dgates", code.key, width, self.writer.itemsize, time)
 
     def _add_passed(self, each: Passed) -> None:
         writer, change = self.writer, self._change(each.part)
@@ -131,11 +138,11 @@ class _Backward(SpreadNode):
             return
         time = f"(time + {each.edge.delay})"
         with writer.block(f"if ({time} >= 0 && {time} < T)"):
-            if each.reader.key != self.code.key:
-                writer.add(self.wait_for(each.reader, time, warp_only_own=True))
-            rows = writer.per_time("passed", (each.reader.key, each.name), self.width, 4, time)
+            of = (each.reader.key, each.name)
+            rows = writer.per_time("passed", of, self.width, 4, time)
+            self.await_numbers("passed", Argument("passed", of), each.reader, rows, time)
             with self.elements():
-                writer.add(f"{change}[e] += {self.load(rows)};")
+                writer.add(f"{change}[e] += passed[e];")
 
     def _store_before(self) -> None:
         writer = self.writer
@@ -164,8 +171,8 @@ class _Backward(SpreadNode):
         if program.late is not None:
             with self.elements():
                 self._store_gates(self._formulas(program.late))
-            writer.add("publish(early + worker, position + 1);")
-            self.products(self.stages[1], {each: self._late_source() for each in self.stages[1].segments})
+            told = self._gates_told(self.code, "time")
+            self.products(self.stages[1], dict.fromkeys(self.stages[1].segments, told))
             writer.add("float change_reset[NUM];")
             with self.elements():
                 writer.add(f"change_reset[e] = {self.sum_of(self.stages[1], 0)};")
@@ -176,9 +183,6 @@ class _Backward(SpreadNode):
             self._store_gates({name: text for name, text in found.items() if name not in late})
             self._pass_on(found)
 
-    def _late_source(self) -> Source:
-        return Source(self.gates_of(self.code), "true", self.wait_for(self.code, "time", is_early=True))
-
     def _formulas(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
         lines, found = write_formulas(outputs, self.inputs, nonlinearity(self.code), "e", CUDA)
         self.writer.add(*lines)
@@ -188,7 +192,7 @@ class _Backward(SpreadNode):
         for name, text in found.items():
             if name.startswith("d gate "):
                 column = self.code.program.gates.index(name.removeprefix("d gate ")) * self.width
-                self.store(self.gates_of(self.code)._replace(column=column), text)
+                self.tell(self._dgates_of(self.code)._replace(column=column), text)
 
     def _pass_on(self, found: Mapping[str, str]) -> None:
         writer = self.writer
@@ -197,7 +201,7 @@ class _Backward(SpreadNode):
             if each.name in self.previous:
                 writer.add(f"{self.previous[each.name]} = {text};")
             elif each.source in self.wanted:
-                self.store(writer.per_time("passed", (self.code.key, each.name), self.width, 4), text)
+                self.tell(writer.per_time("passed", (self.code.key, each.name), self.width, 4), text)
         if self.code.depth is not None and self.code.depth_product.has_projection and "d depth" in found:
             rows = writer.per_time("dprojected", self.code.depth_product.edge, self.width, 4)
             self.store(rows, found["d depth"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rnnlab.engine.gpu.compiled import KernelText
+from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.spread import Segment, Stage, first_sums, late_gates
@@ -26,7 +26,6 @@ class _Forward(SpreadNode):
         self.sums = [first_sums(code), self.late]  # the gates whose sums each stage makes
 
     def write(self) -> None:
-        writer = self.writer
         with self.branch():
             self.biases = self.load_biases({name: each for outputs in self.outputs for name, each in outputs.items()})
             self._start_previous()
@@ -38,9 +37,6 @@ class _Forward(SpreadNode):
                     if number == 0:
                         self._load_awaited()
                     self._compute(number, stage)
-                    if number + 1 < len(self.stages):
-                        writer.add("publish(early + worker, position + 1);")
-                writer.add("publish(flags + worker, position + 1);")
 
     # ------------------------------------------------------------------------------------------- what formulas read
 
@@ -60,15 +56,14 @@ class _Forward(SpreadNode):
 
     def _start_previous(self) -> None:
         """The states that stay in registers, before the first moment."""
-        start = f"{self.name_of(self.code)}_start"
-        number = "0" if self.is_rising else f"({self.name_of(self.code)}_count - 1)"
+        number = "0" if self.is_rising else "(count - 1)"
         self.previous: dict[str, str] = {}  # variables by part
         for name in filter(self._is_previous, self._taken_over()):
             edge, part = self.edge_of(name)
             if part in self.previous:
                 continue
             variable = self.previous[part] = f"previous{len(self.previous)}"
-            time = f"({start} + {number} * {self.writer.period})"
+            time = f"(start + {number} * {self.writer.period})"
             rows = self.writer.value((edge.source[0], part), edge.delay, time=time)
             self.writer.add(f"float {variable}[NUM];")
             with self.elements():
@@ -90,12 +85,11 @@ class _Forward(SpreadNode):
     def _load_awaited(self) -> None:
         for name in self._taken_over():
             if not self._is_previous(name) and self._is_awaited(name):
-                edge, _ = self.edge_of(name)
+                edge, part = self.edge_of(name)
                 owner = next(code for code in self.writer.spread.codes if code.key == edge.source)
-                is_there = f"time - {edge.delay} >= 0 && time - {edge.delay} < T"
-                wait = self.wait_for(owner, f"time - {edge.delay}", warp_only_own=True)
-                self.writer.add(f"if ({is_there}) {wait}")
-                self._load(name)
+                variable, argument = f"i{len(self.inputs)}", Argument("values", (edge.source[0], part))
+                self.await_numbers(variable, argument, owner, self.place_of(name), f"time - {edge.delay}")
+                self.inputs[name] = f"{variable}[e]"
 
     def _load(self, name: str) -> None:
         self.inputs[name] = self.fetch(f"i{len(self.inputs)}", self.place_of(name))
@@ -103,13 +97,13 @@ class _Forward(SpreadNode):
     # ------------------------------------------------------------------------------------------------------ products
 
     def _source(self, segment: Segment, number: int) -> Source:
-        if number == 1:  # the second product multiplies what all programs of the node have just published
+        if number == 1:  # the second product multiplies what all programs of the node have just told of
             rows = self.writer.per_time("reset", self.code.key, self.width, self.writer.itemsize)
-            return Source(rows, "true", self.wait_for(self.code, "time", is_early=True))
+            return self.source(Argument("reset", self.code.key), self.code, rows, "time")
         part, delay = segment.product.part, segment.product.edge.delay
         kind = "values" if self.writer.storage[part] == self.writer.itemsize else "factor"
-        wait = f"if (time - {delay} >= 0 && time - {delay} < T) {self.wait_for(segment.owner, f'time - {delay}')}"
-        return Source(self.writer.value(part, delay, kind), "true", wait)
+        rows = self.writer.value(part, delay, kind)
+        return self.source(Argument(kind, part), segment.owner, rows, f"time - {delay}")
 
     # ------------------------------------------------------------------------------------------------------ formulas
 
@@ -131,10 +125,10 @@ class _Forward(SpreadNode):
             inputs = self.inputs | {f"gate {gates[gate]}": f"sum{gate}" for gate in self.sums[number]}
             lines, found = write_formulas(outputs, inputs, nonlinearity(self.code), "e", CUDA)
             self.writer.add(*lines)
-            for name, text in found.items():
-                self._store(name, text)
+            for name in sorted(found, key=lambda name: name.startswith("gate ")):  # what others wait for comes first
+                self._store(name, found[name])
                 if name in kept:
-                    self.writer.add(f"{kept[name]}[e] = {text};")
+                    self.writer.add(f"{kept[name]}[e] = {found[name]};")
             if number + 1 == len(self.stages):
                 for part, variable in self.previous.items():
                     self.writer.add(f"{variable}[e] = {found[f'state {part}']};")
@@ -147,10 +141,11 @@ class _Forward(SpreadNode):
         return [name for name in names_read(self.outputs[number + 1]) if name in self.outputs[number]]
 
     def _store(self, name: str, text: str) -> None:
-        if name.startswith("gate ") and self.code.gate_is_state:  # then the state is stored, and is enough
+        if name.startswith("gate "):
+            if not self.code.gate_is_state:  # then the state is stored, and is enough
+                self.store(self.place_of(name), text)
             return
-        self.store(self.place_of(name), text)
-        if name.startswith("state "):
-            part = (self.code.key[0], name.removeprefix("state "))
-            if part in self.writer.factors:
-                self.store(self.writer.value(part, 0, "factor"), text)
+        part = (self.code.key[0], name.removeprefix("state "))
+        if name.startswith("state ") and part in self.writer.factors:
+            self.tell(self.writer.value(part, 0, "factor"), text)
+        self.tell(self.place_of(name), text)

@@ -1,8 +1,8 @@
 """Text of spread kernels: what forward and backward share. A kernel is one branch for each node, and each a loop.
 
-Names in the text beside those of `cuda_writer`: `first_unit`, the program's first; `position`, how many moments came
-before the one at hand. A thread computes the formulas of NUM elements, number `e` of which is `row(e)` of the program's
-sequences and `unit` of its units.
+Names in the text beside those of `cuda_writer`: `first_unit`, the program's first; `start` and `count`, the node's
+first time and how many it has; `position`, how many moments came before the one at hand. A thread computes the formulas
+of NUM elements, number `e` of which is `row(e)` of the program's sequences and `unit` of its units.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.gpu.compiled import KernelText
+from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
@@ -28,6 +28,7 @@ from rnnlab.engine.gpu.spread import (
 )
 from rnnlab.engine.nodes import NodeCode
 from rnnlab.engine.plan import Plan
+from rnnlab.graph.elements import NodeKey
 
 THREADS = 32 * WARPS
 
@@ -39,28 +40,26 @@ class SpreadWriter(CudaWriter):
         super().__init__(plan, spread.arithmetic, **options)
         self.spread, self.tiling = spread, tiling
         self.most_shared = 0
+        self.awaited: dict[tuple[Argument, NodeKey], None] = {}  # in the order in which they came up
 
     def text(self) -> KernelText:
         """The whole kernel."""
-        flags = self.array("flags", None)
         constants = {"ROWS": self.tiling.rows, "UNITS": self.tiling.units, "WARPS": WARPS, "THREADS": THREADS}
         head = (
             "  const int worker = blockIdx.x, unit = thread % UNITS;\n"
-            f"  int *const flags = (int *){flags} + (i64)team * 2 * gridDim.x;\n"
-            "  int *const early = flags + gridDim.x;\n"
             "  constexpr int NUM = (ROWS * UNITS + THREADS - 1) / THREADS;\n"
             "  auto row = [&](int e) { return (thread + e * THREADS) / UNITS; };\n"
             "  auto is_live = [&](int e) { return row(e) < num_live; };\n"
         )
-        return self.kernel("spread.cu", constants, "THREADS, 1", head)
+        return self.kernel("spread.cu", constants, "THREADS, 1", head)._replace(awaited=tuple(self.awaited))
 
 
 class Source(NamedTuple):
-    """What a product multiplies: the rows, the condition under which they are there, and text that waits for them."""
+    """What a product multiplies: the rows, and the conditions under which they exist and programs write them now."""
 
     rows: Rows
-    condition: str
-    wait: str
+    exists: str
+    is_awaited: str
 
 
 class SpreadNode:
@@ -80,22 +79,15 @@ class SpreadNode:
 
     # ----------------------------------------------------------------------------------------------------- moments
 
-    def times_of(self, key: tuple[str, int], name: str) -> str:
-        """Text that gives a node's first time and how many it has."""
-        period = self.writer.period
+    def _times(self) -> str:
+        """Text that gives the node's first time and how many it has."""
+        phase, period = self.code.key[1], self.writer.period
         if period == 1:
-            return f"const int {name}_start = 0, {name}_count = T;"
+            return "const int start = 0, count = T;"
         return (
-            f"const int {name}_start = (int)((({key[1]} - a.first_step) % {period} + {period}) % {period}), "
-            f"{name}_count = max(0, (T - {name}_start + {period - 1}) / {period});"
+            f"const int start = (int)((({phase} - a.first_step) % {period} + {period}) % {period}), "
+            f"count = max(0, (T - start + {period - 1}) / {period});"
         )
-
-    def position_at(self, name: str, time: str) -> str:
-        """Text of how many moments of a node come before one of its times."""
-        period = self.writer.period
-        if self.is_rising:
-            return f"(({time}) - {name}_start) / {period}"
-        return f"({name}_start + ({name}_count - 1) * {period} - ({time})) / {period}"
 
     @contextmanager
     def branch(self) -> Generator[None]:
@@ -104,9 +96,7 @@ class SpreadNode:
         first = writer.spread.first_worker(self.code.key, units)
         with writer.block(f"if (worker >= {first} && worker < {first + self.width // units})"):
             writer.add(f"const int first_unit = (worker - {first}) * UNITS;")
-            for number, each in enumerate(writer.spread.codes):
-                writer.add(self.times_of(each.key, f"n{number}"))
-            writer.add("bool is_relu = false;")
+            writer.add(self._times(), "bool is_relu = false;")
             if not isinstance(self.code.choice, str):
                 writer.add(f"is_relu = ((const int *){writer.array('relu', self.code.key)})[member] != 0;")
             self._keep_matrices()
@@ -115,20 +105,14 @@ class SpreadNode:
     @contextmanager
     def moments(self) -> Generator[None]:
         """The lines of each of its moments."""
-        name, period = self.name_of(self.code), self.writer.period
-        with self.writer.block(f"for (int position = 0; position < {name}_count; ++position)"):
-            number = "position" if self.is_rising else f"({name}_count - 1 - position)"
-            self.writer.add(f"const int time = {name}_start + {number} * {period};")
+        with self.writer.block("for (int position = 0; position < count; ++position)"):
+            number = "position" if self.is_rising else "(count - 1 - position)"
+            self.writer.add(f"const int time = start + {number} * {self.writer.period};")
             yield
 
     def elements(self) -> AbstractContextManager[None]:
         """Lines for each of a thread's elements."""
         return self.writer.unrolled("e < NUM")
-
-    def name_of(self, code: NodeCode) -> str:
-        """How the times of a node of the component are called."""
-        keys = [each.key for each in self.writer.spread.codes]
-        return f"n{keys.index(code.key)}"
 
     def is_previous(self, edge: EdgeSpec) -> bool:
         """Whether an edge brings what the same program computed at the moment before."""
@@ -183,6 +167,7 @@ class SpreadNode:
         if not num_parts:
             return
         columns = stage.num_groups * writer.tiling.units
+        writer.add("__syncthreads();")  # all have taken the sums before out of the buffers
         head = f"if (warp < {num_parts})" if num_parts < WARPS else ""
         with writer.block(head):
             writer.add(f"float sums[ROWS / 16][{columns // 8}][4] = {{}};")
@@ -190,16 +175,13 @@ class SpreadNode:
             writer.add(f"const int last = (warp + 1) * {num_chunks} / {num_parts};")
             ends = self._ends(stage)
             for number, segment in enumerate(stage.segments):
-                rows, condition, wait = sources[segment]
-                start = ends[number - 1] if number else 0
-                writer.add(f"const bool is_there{number} = {condition};")
+                rows, exists, is_awaited = sources[segment]
+                writer.add(f"const bool exists{number} = {exists}, is_awaited{number} = {is_awaited};")
                 writer.add(f"const char *const rows{number} = (const char *)({rows.pointer} + {segment.first});")
-                if wait:
-                    writer.add(f"if (is_there{number} && first < {ends[number]} && last > {start}) {wait}")
-            self._issue(stage, ends, [sources[segment].rows.width for segment in stage.segments])
+            self._copy(stage, ends, [sources[segment].rows.width for segment in stage.segments])
             self._use(stage, ends)
             writer.add(
-                f"in_turn<{self.use.num_stages}>(first, last, address_of(buffer), {self._stage_bytes()}, issue, use);",
+                f"in_turn<{self.use.num_stages}>(first, last, address_of(buffer), {self._stage_bytes()}, copy, use);",
                 f"leave<{sums_width(stage.num_groups, writer.tiling.units)}>(sums, (float *)buffer);",
             )
         writer.add("__syncthreads();")
@@ -225,16 +207,17 @@ class SpreadNode:
                 )
                 yield number, segment
 
-    def _issue(self, stage: Stage, ends: Sequence[int], widths: Sequence[int]) -> None:
+    def _copy(self, stage: Stage, ends: Sequence[int], widths: Sequence[int]) -> None:
         writer, itemsize = self.writer, self.writer.itemsize
         for number, segment in enumerate(stage.segments):
             writer.add(f"const Copier lane{number}({widths[number] * itemsize});")
             if not self.use.is_kept:
                 writer.add(f"const Copier columns{number}({segment.matrix_width * itemsize});")
-        with writer.block("auto issue = [&](int chunk, u32 to)", "};"):
+        with writer.block("auto copy = [&](int chunk, u32 to, auto is_again)", "};"):
             for number, segment in self._cases(stage, ends):
-                writer.add(f"if (!is_there{number}) return;")
-                writer.add(f"copy_rows<ROWS>(lane{number}, to, rows{number} + at, bytes, num_live);")
+                writer.add(f"if (!exists{number}) return;")
+                rows = f"copy_rows<ROWS, is_again.value>(lane{number}, to, rows{number} + at, bytes, num_live);"
+                writer.add(rows, *(() if self.use.is_kept else ("if (is_again.value) return;",)))
                 for place, row in enumerate(() if self.use.is_kept else segment.matrix_rows):
                     writer.add(
                         f"copy_rows<UNITS>(columns{number}, to + (ROWS + {place} * UNITS) * CHUNK, "
@@ -254,8 +237,10 @@ class SpreadNode:
                 )
                 groups = ", ".join(map(str, segment.groups))
                 writer.add(
-                    f"if (is_there{number}) multiply_chunk<{groups}>(sums, from, {right}, chunk - {first}, bytes);"
+                    f"return !exists{number} || "
+                    f"multiply_chunk<{groups}>(sums, from, {right}, chunk - {first}, bytes, is_awaited{number});"
                 )
+            writer.add("return true;")
 
     def sum_of(self, stage: Stage, group: int) -> str:
         """Text of an element of a sum that all warps have left."""
@@ -266,15 +251,10 @@ class SpreadNode:
         column = f"{group * self.writer.tiling.units} + unit"
         return f"sum_of<{parts}, {width}>(buffers, {self.use.buffer_bytes}, min(row(e), ROWS - 1), {column})"
 
-    def wait_for(self, code: NodeCode, time: str, *, is_early: bool = False, warp_only_own: bool = False) -> str:
-        """Text of waiting for a node's programs to have published a time of theirs."""
-        units = self.writer.tiling.units
-        first, count = self.writer.spread.first_worker(code.key, units), padded(code.units) // units
-        steps = f"{self.position_at(self.name_of(code), time)} + 1"
-        flags = "early" if is_early else "flags"
-        if warp_only_own:  # the one program that has the same units
-            return f"await({flags} + {first} + first_unit / UNITS, 1, {steps});"
-        return f"await({flags} + {first}, {count}, {steps});"
+    def source(self, argument: Argument, owner: NodeCode, rows: Rows, time: str, *, exists: str = "true") -> Source:
+        """Rows of an array that a node's programs write at times of the sequence."""
+        self.writer.awaited[argument, owner.key] = None
+        return Source(rows, exists, f"{time} >= 0 && {time} < T")
 
     # ---------------------------------------------------------------------------------------------------- elements
 
@@ -293,9 +273,19 @@ class SpreadNode:
         """Text of an element, zero where there is no such sequence."""
         return f"(is_live(e) ? number(load({self._element(rows)})) : 0.0f)"
 
+    def await_numbers(self, variable: str, argument: Argument, owner: NodeCode, rows: Rows, time: str) -> None:
+        """Lines that wait for the elements that the program of the same units of another node tells of."""
+        self.writer.awaited[argument, owner.key] = None
+        place = f"[&](int e) {{ return {self._element(rows)}; }}"
+        self.writer.add(f"float {variable}[NUM];", f"await({variable}, {time} >= 0 && {time} < T, is_live, {place});")
+
     def store(self, rows: Rows, value: str) -> None:
         """Write an element where there is such a sequence."""
         self.writer.add(f"if (is_live(e)) store({self._element(rows)}, {value});")
+
+    def tell(self, rows: Rows, value: str) -> None:
+        """The same for what others may wait for."""
+        self.writer.add(f"tell({self._element(rows)}, {value}, is_live(e));")
 
     def load_biases(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
         """Lines before the loop: the biases of a thread's unit; the variable of each."""

@@ -3,7 +3,8 @@
 // Every thread of a program is a fiber. One runs until it waits: for its warp, where matrix units work for all 32 of it,
 // or for its program. Whoever runs goes on as far as it can before others do, and copies arrive as late as they may, so
 // that a kernel which forgets to wait reads what is not there yet. Shared memory begins as NaN. With a seed it is chance
-// who runs, some warps hardly ever, and what programs send one another arrives at once: it overwrites what is still read.
+// who runs, some warps hardly ever; what programs send one another arrives at once: it overwrites what is still read; and
+// words of a warp that tell of themselves are written at different times.
 
 #include <setjmp.h>
 #include <ucontext.h>
@@ -42,7 +43,6 @@ inline float2 make_float2(float x, float y) { return {x, y}; }
 
 constexpr int LANES = 32, STACK_BYTES = 1 << 17;
 constexpr int MOST_TURNS = 1000;      // of a warp that waits in a loop of its own, before others have theirs
-constexpr int MOST_ROUNDS = 4000000;  // of all warps, before it is clear that they wait in vain
 constexpr int ROUNDS_OF_A_PACE = 400, SLOW = 256;  // how long a warp is slow, and how seldom it then runs
 
 struct Barrier {
@@ -96,8 +96,10 @@ struct Program {
 static jmp_buf scheduler;
 static const char *what_is_wrong;
 static u32 chance;  // 0 where nothing is left to it
+static int most_rounds;  // of all warps, before it is clear that they wait in vain
 static Fiber *current;
 static Index threadIdx, blockIdx, gridDim;
+static bool happens(u32 one_in);
 static char *shared;
 
 __attribute__((noinline)) static void let_others() {
@@ -108,6 +110,13 @@ __attribute__((noinline)) static void let(Fiber &fiber) {
   if (fiber.has_begun) _longjmp(fiber.place, 1);
   fiber.has_begun = true;
   setcontext(&fiber.context);
+}
+
+static void let_other_warps() {
+  Fiber *me = current;
+  me->waits_for_program = true;
+  let_others();
+  me->waits_for_program = false;
 }
 
 static void wait_at(Barrier &barrier, int count, bool of_program) {
@@ -176,14 +185,29 @@ inline float quick_tanh(float x) { return std::tanh(x); }
 inline void copy16(u32 to, const char *from, bool is_there) {
   current->groups.back().push_back({to, is_there ? from : nullptr});
 }
+inline u32 most_of(const u32 (&x)[4]) { return max(max(x[0], x[1]), max(x[2], x[3])); }
+
+// numbers that tell of themselves; who copies one that is missing lets others run, and so does who sees it
+constexpr u32 MISSING = ~0u;
+
+inline bool lacks_a_word(const void *piece) {
+  u32 words[4];
+  std::memcpy(words, piece, 16);
+  return most_of(words) == MISSING;
+}
+inline bool lacks_a_word(u32 piece) { return lacks_a_word(shared + piece); }
 inline void end_group() { current->groups.emplace_back(); }
 template <int REST> void await_groups() {
   auto &groups = current->groups;
+  bool is_missing = false;
   while (groups.size() > REST + 1) {
-    for (const Copy &each : groups.front())
+    for (const Copy &each : groups.front()) {
       each.from ? std::memcpy(shared + each.to, each.from, 16) : std::memset(shared + each.to, 0, 16);
+      is_missing = is_missing || lacks_a_word(each.to);
+    }
     groups.erase(groups.begin());
   }
+  if (is_missing) let_other_warps();
 }
 inline void bring_nearer(const char *) {}
 
@@ -254,21 +278,14 @@ inline bool has_come(u32 counter, int phase) {
   for (const Sent &each : current->program->sent) arrive(*current->program, each);
   current->program->sent.clear();
   if (counter_at(counter).phase != phase) return true;
-  Fiber *me = current;
-  me->waits_for_program = true;
-  let_others();
-  me->waits_for_program = false;
+  let_other_warps();
   return false;
 }
 
 // who sees the same as the last time lets others run
 inline int seen(const int *flag) {
   Fiber *me = current;
-  if (flag == me->flag_seen && *(const volatile int *)flag == me->value_seen) {
-    me->waits_for_program = true;
-    let_others();
-    me->waits_for_program = false;
-  }
+  if (flag == me->flag_seen && *(const volatile int *)flag == me->value_seen) let_other_warps();
   me->flag_seen = flag, me->value_seen = *(const volatile int *)flag;
   return me->value_seen;
 }
@@ -278,6 +295,15 @@ inline int least_of_warp(int x) {
   return x;
 }
 inline void show(int *flag, int value) { *(volatile int *)flag = value; }
+inline u32 seen(const u32 *word) {
+  const u32 found = *(const volatile u32 *)word;
+  if (found == MISSING) let_other_warps();
+  return found;
+}
+inline void show(u32 *word, u32 value) {
+  if (chance && happens(8)) let_other_warps();
+  *(volatile u32 *)word = value;
+}
 
 // ------------------------------------------------------------------------------------------------------------- running
 
@@ -341,7 +367,7 @@ static void run_programs(std::vector<std::unique_ptr<Program>> &programs) {
   for (auto &program : programs)
     for (auto &warp : program->warps) warps.push_back(warp.get());
   std::vector<bool> is_slow(warps.size()), has_ended(warps.size());
-  for (int round = 0; round < MOST_ROUNDS && !what_is_wrong; ++round) {
+  for (int round = 0; round < most_rounds && !what_is_wrong; ++round) {
     if (chance && round % ROUNDS_OF_A_PACE == 0)
       for (auto slow : is_slow) slow = happens(2);
     bool is_done = true;

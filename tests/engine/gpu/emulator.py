@@ -32,9 +32,9 @@ _RUN = """
 static Arguments arguments;
 
 extern "C" const char *run(const i64 *numbers, const int *grid, int num_threads, int shared_bytes, bool at_once,
-                           u32 seed) {
+                           u32 seed, int rounds) {
   arguments = *(const Arguments *)numbers;
-  what_is_wrong = nullptr, chance = seed;
+  what_is_wrong = nullptr, chance = seed, most_rounds = rounds;
   gridDim = {grid[0], grid[1], grid[2]};
   body = [] { kernel(arguments); };
   std::vector<std::unique_ptr<Program>> programs;
@@ -64,6 +64,7 @@ class EmulatedFunction:
 
     seed = 0
     runs_all = False
+    most_rounds = 4_000_000  # of all warps, before it is clear that they wait in vain
 
     def __init__(self, source: str, device: int, shared_bytes: int) -> None:
         self._library, self._shared_bytes = _library(source), shared_bytes
@@ -73,7 +74,7 @@ class EmulatedFunction:
         numbers = (ctypes.c_int64 * len(arguments))(*arguments)
         sizes = ((ctypes.c_int * 3)(*grid), num_threads, self._shared_bytes)
         wrong: bytes | None = self._library.run(
-            numbers, *sizes, ctypes.c_bool(at_once or self.runs_all), ctypes.c_uint32(self.seed)
+            numbers, *sizes, ctypes.c_bool(at_once or self.runs_all), ctypes.c_uint32(self.seed), self.most_rounds
         )
         if wrong is not None:
             raise EmulationError(wrong.decode())

@@ -362,7 +362,6 @@ def test_members_of_spread_networks_take_turns(break_kernels: BreakKernels, name
     [
         ("sh:gru", "team % num_blocks", "blockIdx.y"),
         ("st:tanh", "team % num_blocks", "blockIdx.y"),
-        ("st:tanh", "(i64)team * 2", "blockIdx.y * 2"),  # hears of those who had their turn before
     ],
 )
 def test_sequences_of_spread_networks_take_turns(break_kernels: BreakKernels, name: str, old: str, new: str) -> None:
