@@ -147,7 +147,7 @@ def test_heads_side_by_side_agree() -> None:
 def test_random_towers_agree(network: Architecture, num_steps: int, precision: str, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr(EmulatedFunction, "seed", seed)
-        for module in ("launch", "choice"):
+        for module in ("launch", "relay"):
             shapes = (Shape(16, 2),) * len({node.name[1] for node in network.nodes if node.kind == "hidden"})
             patches.setattr(f"rnnlab.engine.gpu.{module}.relay_shapes", lambda *_, shapes=shapes: shapes)
         check(network, precision, num_steps=num_steps, batch_size=3, seed=seed)
@@ -210,7 +210,7 @@ def test_legs_take_as_few_sequences_a_program_as_fit() -> None:
 def test_legs_of_different_shapes_agree(monkeypatch: pytest.MonkeyPatch, name: str, rows: tuple[int, int]) -> None:
     """Some of whose programs wait for several others; the last of those may not be there."""
     shapes = tuple(Shape(each, 2) for each in rows)
-    for module in ("launch", "choice"):
+    for module in ("launch", "relay"):
         monkeypatch.setattr(f"rnnlab.engine.gpu.{module}.relay_shapes", lambda *_: shapes)
     monkeypatch.setattr(EmulatedFunction, "seed", 1)
     check(architecture(name, **SIZES, units=20), "bf16", batch_size=83, num_steps=4)
