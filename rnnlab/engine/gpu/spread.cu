@@ -126,17 +126,21 @@ DEVICE bool multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right 
   const u32 left = chunk_start + piece(lane % 16, lane / 16);
   const u32 right = matrix.lane(lane % 8 + (UNITS == 8 ? 0 : lane / 16 * 8), lane / 8 % 2);
   u32 a[2][M][4], most = 0;
+  auto load = [&](int step) {
 #pragma unroll
-  for (int step = 0; step < 2; ++step)
-    if (step * STEP < bytes)
-#pragma unroll
-      for (int m = 0; m < M; ++m) {  // together the lanes have every word once
-        load_tiles(a[step][m], (left ^ (step * STEP)) + m * 16 * CHUNK);
-        most = max(most, most_of(a[step][m]));
-      }
+    for (int m = 0; m < M; ++m) {  // together the lanes have every word once
+      load_tiles(a[step][m], (left ^ (step * STEP)) + m * 16 * CHUNK);
+      most = max(most, most_of(a[step][m]));
+    }
+  };
+  load(0);
+  if (bytes == CHUNK) load(1);
   if (is_awaited && !__all_sync(~0u, most != MISSING)) return false;
   multiply_step<GROUPS...>(sums, a[0], right, matrix, chunk, 0);
-  if (bytes == CHUNK) multiply_step<GROUPS...>(sums, a[1], right, matrix, chunk, 1);
+  if (bytes == CHUNK) {
+    if (M > 2) load(1);  // again: threads have no room for so many at once
+    multiply_step<GROUPS...>(sums, a[1], right, matrix, chunk, 1);
+  }
   return true;
 }
 

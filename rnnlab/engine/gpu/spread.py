@@ -22,19 +22,20 @@ CHUNK = 64  # bytes of a row that are copied at a time; these three as in spread
 MOST_STAGES = 9
 
 # Microseconds of a moment, fitted to 200 timings on an H200 (tanh, LSTM and GRU, width 256 to 2048, all tilings, within
-# 12 in 100 on average; what it chooses is within 8 in 100 of the best): for each stage; for each 32 programs that one
-# must hear from; for 100 kB that a program reads, and 10 MB that all of them read; for 1000 tiles of 16 x 8 numbers, 32
-# bytes deep; for 100 kB of sums that warps leave to one another.
+# 12 in 100 on average; what it chooses is within 8 in 100 of the best), when programs still told one another by counters,
+# which is expected to have taken about 0.9 of each stage more (not measured yet): for each stage; for each 32 programs
+# that one must hear from; for 100 kB that a program reads, and 10 MB that all of them read; for 1000 tiles of 16 x 8
+# numbers, 32 bytes deep; for 100 kB of sums that warps leave to one another.
 _STAGE, _WAIT, _READ, _ALL_READ, _TILES, _SUMS = 1.6, 0.8, 0.5, 0.5, 1.3, 0.5
 NEARLY = 1.2  # it is off by 12 in 100 on average
 
 
 @dataclass(frozen=True, eq=False)  # each is itself only
 class Segment:
-    """A product inside a stage: numbers that some node published, times columns of a matrix."""
+    """A product inside a stage: numbers that some node tells of, times columns of a matrix."""
 
     product: Product
-    owner: NodeCode  # the node that publishes what is multiplied
+    owner: NodeCode  # the node that tells of what is multiplied
     matrix: Argument  # which lies so that the numbers along the depth are neighbours
     depth: int  # how many numbers of each row are multiplied
     first: int  # where they begin in their row
