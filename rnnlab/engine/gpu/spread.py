@@ -22,7 +22,7 @@ CHUNK = 64  # bytes of a row that are copied at a time; these three as in spread
 MOST_STAGES = 9
 
 # Microseconds of a moment, fitted to 200 timings on an H200 (tanh, LSTM and GRU, width 256 to 2048, all tilings, within
-# 12 in 100 on average; what it chooses is within 8 in 100 of the best), when programs still told one another by counters,
+# 12 in 100 on average; what it chooses is within 8 in 100 of the best), when programs told one another by counters,
 # which is expected to have taken about 0.9 of each stage more (not measured yet): for each stage; for each 32 programs
 # that one must hear from; for 100 kB that a program reads, and 10 MB that all of them read; for 1000 tiles of 16 x 8
 # numbers, 32 bytes deep; for 100 kB of sums that warps leave to one another.
