@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
-from rnnlab.engine.gpu.cuda_writer import CudaWriter, Rows
+from rnnlab.engine.gpu.cuda_writer import SIZES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.spread import (
@@ -31,6 +31,7 @@ from rnnlab.engine.plan import Plan
 from rnnlab.graph.elements import NodeKey
 
 THREADS = 32 * WARPS
+SECTOR = 32  # bytes that the second-level cache reads at a time
 
 
 class SpreadWriter(CudaWriter):
@@ -298,6 +299,23 @@ class SpreadNode:
     def tell(self, rows: Rows, value: str) -> None:
         """The same for what others may wait for."""
         self.writer.add(f"tell({self._element(rows)}, {value}, is_live(e));")
+
+    def bring_nearer(self, told: Sequence[Rows]) -> None:
+        """Lines that bring places where the node will tell of numbers to the second-level cache.
+
+        Whoever looks there too early would wait for the GPU's memory, as soon as an array is larger than that cache.
+
+        Args:
+            told: the places, at time `next`, which these lines declare: that of the moment to come.
+        """
+        if not told:
+            return
+        step = self.writer.period if self.is_rising else -self.writer.period
+        self.writer.add(f"const int next = time + {step};")
+        with self.writer.block("if (next >= 0 && next < T)"), self.elements():
+            for rows in told:
+                is_first = f"unit % {SECTOR // SIZES[rows.type]} == 0"
+                self.writer.add(f"if (is_live(e) && {is_first}) bring_nearer((const char *)({self._element(rows)}));")
 
     def load_biases(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
         """Lines before the loop: the biases of a thread's unit; the variable of each."""
