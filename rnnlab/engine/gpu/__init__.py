@@ -20,7 +20,7 @@ A model (`engine/model.py`) calls `choice.choose`, which returns a `GpuProgram`,
         cuda_writer.py             lines, arrays and rows of the text
         instructions.cu            what every kernel begins with: PTX instructions
         matrix_units.cu            products of the matrix units (tensor cores)
-    spread kernels (CUDA C++)      each program has some units of one node; programs wait for one another by counters
+    spread kernels (CUDA C++)      each program has some units of one node; programs wait for one another's numbers
         spread.py                  how the work is divided, and what that costs
         spread_node.py, spread.cu  what both passes share, as a writer and as a library
         spread_forward.py          the two kernels

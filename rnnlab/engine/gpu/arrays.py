@@ -1,7 +1,7 @@
 """The arrays of one run on the GPU: parameters, inputs, and everything that the forward pass keeps.
 
 `autograd.py` makes one `GpuArrays` for each call of a model; `launch.py` fills it in the forward pass, `backward.py`
-reads it and overwrites its gates with their gradients.
+reads it and puts the gradients of its gates in their place.
 
 Each part of each node's state has one array of values at all time steps, [P, K + T + L, B, N] (members, times,
 sequences, units). The first K times come before the sequence, T are the sequence, and the last L are zeros for edges

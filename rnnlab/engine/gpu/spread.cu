@@ -1,8 +1,8 @@
 // What kernels of a spread network share: telling one another, and products whose depth eight warps share.
 //
-// A program holds UNITS units of one node for ROWS sequences. Each of its warps copies its own part of what is multiplied,
-// 64 bytes of every row at a time (a chunk), multiplies it, and leaves its sums in shared memory, where the threads that
-// compute the formulas add them up.
+// A program holds UNITS units of one node for ROWS sequences. Each of its warps, which have all rows or half of them, copies
+// its own part of the depth, 64 bytes of every row at a time (a chunk), multiplies it, and leaves its sums in shared memory,
+// where the threads that compute the formulas add them up.
 
 constexpr int CHUNK = 64;  // bytes of a row that are copied at a time
 
@@ -47,16 +47,16 @@ DEVICE void await(float (&x)[NUM], bool is_awaited, IsLive is_live, Place place)
 // touch every bank once. What a lane copies of it, and what it loads, differs from row to row by a constant.
 DEVICE u32 piece(int row, int number) { return row * CHUNK + ((number ^ (row >> 1)) & 3) * 16; }
 
-// where a lane finds the first of the rows that it copies: eight rows at a time, four lanes a row
+// where a lane finds the first of the rows that it copies, from a row on: eight rows at a time, four lanes a row
 struct Copier {
   u32 to;
   i64 from, eight_rows;
   int row, number;
-  DEVICE Copier(i64 stride) {
+  DEVICE Copier(i64 stride, int first_row) {
     const int lane = threadIdx.x % 32;
     row = lane / 4, number = lane % 4;
     to = piece(row, number);
-    from = row * stride + number * 16;
+    from = (first_row + row) * stride + number * 16;
     eight_rows = 8 * stride;
   }
 };
@@ -126,17 +126,21 @@ DEVICE bool multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right 
   const u32 left = chunk_start + piece(lane % 16, lane / 16);
   const u32 right = matrix.lane(lane % 8 + (UNITS == 8 ? 0 : lane / 16 * 8), lane / 8 % 2);
   u32 a[2][M][4], most = 0;
+  auto load = [&](int step) {
 #pragma unroll
-  for (int step = 0; step < 2; ++step)
-    if (step * STEP < bytes)
-#pragma unroll
-      for (int m = 0; m < M; ++m) {  // together the lanes have every word once
-        load_tiles(a[step][m], (left ^ (step * STEP)) + m * 16 * CHUNK);
-        most = max(most, most_of(a[step][m]));
-      }
+    for (int m = 0; m < M; ++m) {  // together the lanes have every word once
+      load_tiles(a[step][m], (left ^ (step * STEP)) + m * 16 * CHUNK);
+      most = max(most, most_of(a[step][m]));
+    }
+  };
+  load(0);
+  if (bytes == CHUNK) load(1);
   if (is_awaited && !__all_sync(~0u, most != MISSING)) return false;
   multiply_step<GROUPS...>(sums, a[0], right, matrix, chunk, 0);
-  if (bytes == CHUNK) multiply_step<GROUPS...>(sums, a[1], right, matrix, chunk, 1);
+  if (bytes == CHUNK) {
+    if (M > 2) load(1);  // again: threads have no room for so many at once
+    multiply_step<GROUPS...>(sums, a[1], right, matrix, chunk, 1);
+  }
   return true;
 }
 

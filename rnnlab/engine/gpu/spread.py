@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from rnnlab.engine.gpu.compiled import Argument
-from rnnlab.engine.gpu.layout import Arithmetic, padded
+from rnnlab.engine.gpu.layout import SMALLEST, Arithmetic, padded
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
 from rnnlab.engine.plan import Component
@@ -22,19 +22,20 @@ CHUNK = 64  # bytes of a row that are copied at a time; these three as in spread
 MOST_STAGES = 9
 
 # Microseconds of a moment, fitted to 200 timings on an H200 (tanh, LSTM and GRU, width 256 to 2048, all tilings, within
-# 12 in 100 on average; what it chooses is within 8 in 100 of the best): for each stage; for each 32 programs that one
-# must hear from; for 100 kB that a program reads, and 10 MB that all of them read; for 1000 tiles of 16 x 8 numbers, 32
-# bytes deep; for 100 kB of sums that warps leave to one another.
+# 12 in 100 on average; what it chooses is within 8 in 100 of the best), when programs told one another by counters,
+# which is expected to have taken about 0.9 of each stage more (not measured yet): for each stage; for each 32 programs
+# that one must hear from; for 100 kB that a program reads, and 10 MB that all of them read; for 1000 tiles of 16 x 8
+# numbers, 32 bytes deep; for 100 kB of sums that warps leave to one another.
 _STAGE, _WAIT, _READ, _ALL_READ, _TILES, _SUMS = 1.6, 0.8, 0.5, 0.5, 1.3, 0.5
 NEARLY = 1.2  # it is off by 12 in 100 on average
 
 
 @dataclass(frozen=True, eq=False)  # each is itself only
 class Segment:
-    """A product inside a stage: numbers that some node published, times columns of a matrix."""
+    """A product inside a stage: numbers that some node tells of, times columns of a matrix."""
 
     product: Product
-    owner: NodeCode  # the node that publishes what is multiplied
+    owner: NodeCode  # the node that tells of what is multiplied
     matrix: Argument  # which lies so that the numbers along the depth are neighbours
     depth: int  # how many numbers of each row are multiplied
     first: int  # where they begin in their row
@@ -58,9 +59,9 @@ class Stage(NamedTuple):
         """All copies."""
         return sum(segment.num_chunks(itemsize) for segment in self.segments)
 
-    def num_parts(self, itemsize: int) -> int:
-        """Warps that have something to do."""
-        return min(WARPS, self.num_chunks(itemsize))
+    def num_parts(self, itemsize: int, row_groups: int) -> int:
+        """Warps among which the depth is divided, of each group that has rows of its own."""
+        return min(WARPS // row_groups, self.num_chunks(itemsize))
 
 
 def forward_stages(codes: Sequence[NodeCode], code: NodeCode, widths: dict[Part, int]) -> list[Stage]:
@@ -162,6 +163,7 @@ class SharedMemory(NamedTuple):
     """How a program's shared memory is used in one pass of one node."""
 
     is_kept: bool  # whether its columns of all matrices stay there for the whole sequence
+    row_groups: int  # of warps, which share the rows; those of a group share the depth
     kept_bytes: int
     num_stages: int  # copies on their way at a time
     buffer_bytes: int  # of each warp
@@ -180,15 +182,26 @@ def sums_width(num_groups: int, units: int) -> int:
 def shared_memory_use(
     stages: Sequence[Stage], rows: int, units: int, itemsize: int, available: int
 ) -> SharedMemory | None:
-    """The best use of shared memory, or None where nothing fits."""
+    """The best use of shared memory, or None where nothing fits.
+
+    Sums take half of the room if half of the warps have half of the rows each, for the depth has half as many parts.
+    But then every column is read twice: that is done only where it makes room for matrices that would be streamed.
+    """
     segments = [segment for stage in stages for segment in stage.segments]
     kept = sum(len(each.groups) * units * (each.depth * itemsize + 16) for each in segments)
-    sums = max(rows * sums_width(stage.num_groups, units) * 4 for stage in stages)
-    deepest = max(-(-stage.num_chunks(itemsize) // max(1, stage.num_parts(itemsize))) for stage in stages)
+    sums_row = max(sums_width(stage.num_groups, units) * 4 for stage in stages)
     widest = max((len(each.groups) * units for each in segments), default=0)
-    for is_kept, num_rows, fewest in ((True, rows, 2), (False, rows + widest, 3)):
+    for is_kept, row_groups, fewest in ((True, 1, 2), (True, 2, 2), (False, 1, 3)):
+        if rows // row_groups < SMALLEST:
+            continue
+        own_rows = rows // row_groups
+        num_rows = own_rows if is_kept else own_rows + widest
+        deepest = max(
+            -(-stage.num_chunks(itemsize) // max(1, stage.num_parts(itemsize, row_groups))) for stage in stages
+        )
         for num_stages in range(min(MOST_STAGES, max(fewest, deepest + 1)), fewest - 1, -1):
-            found = SharedMemory(is_kept, kept if is_kept else 0, num_stages, max(num_stages * num_rows * CHUNK, sums))
+            buffer_bytes = max(num_stages * num_rows * CHUNK, own_rows * sums_row)
+            found = SharedMemory(is_kept, row_groups, kept if is_kept else 0, num_stages, buffer_bytes)
             if found.total <= available and (not is_kept or num_stages >= min(4, deepest + 1)):
                 return found
     return None
@@ -303,7 +316,7 @@ class SpreadComponent:
         """What a moment costs, by the model above."""
         read = tiles = sums = 0.0
         for stage in stages:
-            sums += rows * stage.num_groups * units * 4 * stage.num_parts(self.itemsize)
+            sums += rows * stage.num_groups * units * 4 * stage.num_parts(self.itemsize, use.row_groups)
             for segment in stage.segments:
                 columns, size = len(segment.groups) * units, segment.depth * self.itemsize
                 read += (rows + (0 if use.is_kept else columns)) * size

@@ -104,6 +104,8 @@ class _Backward(SpreadNode):
         """The gradient of each part of the state, from memory, from the moment before, and from those who read it."""
         writer = self.writer
         self._load_values()
+        gates = range(self.code.num_gates) if self.code.internal else ()
+        self.bring_nearer([self._dgates_of(self.code, "next")._replace(column=gate * self.width) for gate in gates])
         for part in self.code.parts:
             if (self.code.key[0], part) in self.given:
                 self.fetch(self._change(part), writer.value((self.code.key[0], part), 0, "dvalues"), "!is_before")

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from rnnlab.engine.gpu.compiled import Argument, KernelText
+from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
-from rnnlab.engine.gpu.spread import Segment, Stage, first_sums, late_gates
+from rnnlab.engine.gpu.spread import Segment, Stage, first_sums, gathering_parts, late_gates
 from rnnlab.engine.gpu.spread_node import Source, SpreadNode, SpreadWriter
-from rnnlab.engine.nodes import NodeCode
+from rnnlab.engine.nodes import NodeCode, Part
 
 
 def spread_forward(writer: SpreadWriter) -> KernelText:
@@ -32,6 +33,7 @@ class _Forward(SpreadNode):
             with self.moments():
                 self.inputs: dict[str, str] = dict(self.biases)
                 self._load_known()
+                self.bring_nearer(self._told())
                 for number, stage in enumerate(self.stages):
                     self.products(stage, {each: self._source(each, number) for each in stage.segments})
                     if number == 0:
@@ -96,14 +98,24 @@ class _Forward(SpreadNode):
 
     # ------------------------------------------------------------------------------------------------------ products
 
+    def _told(self) -> list[Rows]:
+        """Where the node will tell of what products multiply."""
+        parts = [(self.code.key[0], part) for part in gathering_parts(self.writer.spread.codes, self.code)]
+        found = [self.writer.value(part, 0, self._kind(part), "next") for part in parts]
+        if self.code.program.early is not None:
+            found.append(self.writer.per_time("reset", self.code.key, self.width, self.writer.itemsize, "next"))
+        return found
+
+    def _kind(self, part: Part) -> str:
+        return "values" if self.writer.storage[part] == self.writer.itemsize else "factor"
+
     def _source(self, segment: Segment, number: int) -> Source:
         if number == 1:  # the second product multiplies what all programs of the node have just told of
             rows = self.writer.per_time("reset", self.code.key, self.width, self.writer.itemsize)
             return self.source(Argument("reset", self.code.key), self.code, rows, "time")
         part, delay = segment.product.part, segment.product.edge.delay
-        kind = "values" if self.writer.storage[part] == self.writer.itemsize else "factor"
-        rows = self.writer.value(part, delay, kind)
-        return self.source(Argument(kind, part), segment.owner, rows, f"time - {delay}")
+        rows = self.writer.value(part, delay, self._kind(part))
+        return self.source(Argument(self._kind(part), part), segment.owner, rows, f"time - {delay}")
 
     # ------------------------------------------------------------------------------------------------------ formulas
 

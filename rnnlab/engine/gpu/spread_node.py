@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rnnlab.architecture.expressions import Expression
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
-from rnnlab.engine.gpu.cuda_writer import CudaWriter, Rows
+from rnnlab.engine.gpu.cuda_writer import SIZES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.spread import (
@@ -31,6 +31,7 @@ from rnnlab.engine.plan import Plan
 from rnnlab.graph.elements import NodeKey
 
 THREADS = 32 * WARPS
+SECTOR = 32  # bytes that the second-level cache reads at a time
 
 
 class SpreadWriter(CudaWriter):
@@ -73,6 +74,7 @@ class SpreadNode:
         use = shared_memory_use(stages, rows, units, writer.itemsize, writer.shared_bytes)
         assert use is not None  # the tiling says that it fits
         self.use: SharedMemory = use
+        self.warp_rows = rows // use.row_groups  # of each warp
         writer.most_shared = max(writer.most_shared, use.total)
         self.is_rising = writer.spread.component.is_backward == backward
         self.step = -1 if writer.spread.component.is_backward else 1
@@ -163,16 +165,22 @@ class SpreadNode:
             sources: what each segment multiplies.
         """
         writer, itemsize = self.writer, self.writer.itemsize
-        num_chunks, num_parts = stage.num_chunks(itemsize), stage.num_parts(itemsize)
+        num_chunks, num_parts = stage.num_chunks(itemsize), stage.num_parts(itemsize, self.use.row_groups)
         if not num_parts:
             return
         columns = stage.num_groups * writer.tiling.units
         writer.add("__syncthreads();")  # all have taken the sums before out of the buffers
-        head = f"if (warp < {num_parts})" if num_parts < WARPS else ""
+        num_warps = WARPS // self.use.row_groups
+        part, own_row = "warp", "0"
+        if self.use.row_groups > 1:
+            part, own_row = f"warp % {num_warps}", f"warp / {num_warps} * {self.warp_rows}"
+        head = f"if ({part} < {num_parts})" if num_parts < num_warps else ""
         with writer.block(head):
-            writer.add(f"float sums[ROWS / 16][{columns // 8}][4] = {{}};")
-            writer.add(f"const int first = warp * {num_chunks} / {num_parts};")
-            writer.add(f"const int last = (warp + 1) * {num_chunks} / {num_parts};")
+            writer.add(
+                f"float sums[{self.warp_rows // 16}][{columns // 8}][4] = {{}};",
+                f"const int part = {part}, own_row = {own_row};",
+                f"const int first = part * {num_chunks} / {num_parts}, last = (part + 1) * {num_chunks} / {num_parts};",
+            )
             ends = self._ends(stage)
             for number, segment in enumerate(stage.segments):
                 rows, exists, is_awaited = sources[segment]
@@ -195,7 +203,7 @@ class SpreadNode:
     def _stage_bytes(self) -> int:
         segments = [segment for stage in self.stages for segment in stage.segments]
         widest = 0 if self.use.is_kept else max(len(each.groups) for each in segments) * self.writer.tiling.units
-        return (self.writer.tiling.rows + widest) * CHUNK
+        return (self.warp_rows + widest) * CHUNK
 
     def _cases(self, stage: Stage, ends: Sequence[int]) -> Generator[tuple[int, Segment]]:
         for number, segment in enumerate(stage.segments):
@@ -210,13 +218,14 @@ class SpreadNode:
     def _copy(self, stage: Stage, ends: Sequence[int], widths: Sequence[int]) -> None:
         writer, itemsize = self.writer, self.writer.itemsize
         for number, segment in enumerate(stage.segments):
-            writer.add(f"const Copier lane{number}({widths[number] * itemsize});")
+            writer.add(f"const Copier lane{number}({widths[number] * itemsize}, own_row);")
             if not self.use.is_kept:
-                writer.add(f"const Copier columns{number}({segment.matrix_width * itemsize});")
+                writer.add(f"const Copier columns{number}({segment.matrix_width * itemsize}, 0);")
         with writer.block("auto copy = [&](int chunk, u32 to, auto is_again)", "};"):
             for number, segment in self._cases(stage, ends):
                 writer.add(f"if (!exists{number}) return;")
-                rows = f"copy_rows<ROWS, is_again.value>(lane{number}, to, rows{number} + at, bytes, num_live);"
+                copied = f"{self.warp_rows}, is_again.value"
+                rows = f"copy_rows<{copied}>(lane{number}, to, rows{number} + at, bytes, num_live - own_row);"
                 writer.add(rows, *(() if self.use.is_kept else ("if (is_again.value) return;",)))
                 for place, row in enumerate(() if self.use.is_kept else segment.matrix_rows):
                     writer.add(
@@ -244,12 +253,16 @@ class SpreadNode:
 
     def sum_of(self, stage: Stage, group: int) -> str:
         """Text of an element of a sum that all warps have left."""
-        parts = stage.num_parts(self.writer.itemsize)
+        parts = stage.num_parts(self.writer.itemsize, self.use.row_groups)
+        buffers, row = "buffers", "min(row(e), ROWS - 1)"
         if not any(group in segment.groups for segment in stage.segments):
             return "0.0f"
         width = sums_width(stage.num_groups, self.writer.tiling.units)
         column = f"{group * self.writer.tiling.units} + unit"
-        return f"sum_of<{parts}, {width}>(buffers, {self.use.buffer_bytes}, min(row(e), ROWS - 1), {column})"
+        if self.use.row_groups > 1:
+            first_warp = f"{row} / {self.warp_rows} * {WARPS // self.use.row_groups}"
+            buffers, row = f"buffers + {first_warp} * {self.use.buffer_bytes}", f"{row} % {self.warp_rows}"
+        return f"sum_of<{parts}, {width}>({buffers}, {self.use.buffer_bytes}, {row}, {column})"
 
     def source(self, argument: Argument, owner: NodeCode, rows: Rows, time: str, *, exists: str = "true") -> Source:
         """Rows of an array that a node's programs write at times of the sequence."""
@@ -286,6 +299,23 @@ class SpreadNode:
     def tell(self, rows: Rows, value: str) -> None:
         """The same for what others may wait for."""
         self.writer.add(f"tell({self._element(rows)}, {value}, is_live(e));")
+
+    def bring_nearer(self, told: Sequence[Rows]) -> None:
+        """Lines that bring places where the node will tell of numbers to the second-level cache.
+
+        Whoever looks there too early would wait for the GPU's memory, as soon as an array is larger than that cache.
+
+        Args:
+            told: the places, at time `next`, which these lines declare: that of the moment to come.
+        """
+        if not told:
+            return
+        step = self.writer.period if self.is_rising else -self.writer.period
+        self.writer.add(f"const int next = time + {step};")
+        with self.writer.block("if (next >= 0 && next < T)"), self.elements():
+            for rows in told:
+                is_first = f"unit % {SECTOR // SIZES[rows.type]} == 0"
+                self.writer.add(f"if (is_live(e) && {is_first}) bring_nearer((const char *)({self._element(rows)}));")
 
     def load_biases(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
         """Lines before the loop: the biases of a thread's unit; the variable of each."""

@@ -376,6 +376,28 @@ def test_sequences_of_spread_networks_take_turns(break_kernels: BreakKernels, na
 
 
 @pytest.mark.parametrize(
+    ("name", "precision", "shared_bytes"),
+    [
+        ("sh:lstm", "bf16", 49_152),
+        ("sh:lstm", "float32", 57_344),
+        ("td:gru", "tf32", 122_880),
+        ("st:lstm", "bf16", 57_344),
+    ],
+)
+def test_warps_that_share_the_rows_agree(
+    monkeypatch: pytest.MonkeyPatch, break_kernels: BreakKernels, name: str, precision: str, shared_bytes: int
+) -> None:
+    """As where there is no room for the sums of all rows beside the matrices; the last rows are of no sequence."""
+    monkeypatch.setattr(program, "shared_memory", lambda: shared_bytes)
+    network = architecture(name, **SIZES, units=60)
+    check(network, precision, "gpu-spread", population=1, batch_size=67, num_steps=3)
+    changed = break_kernels(", own_row);", ", 0);")  # the first half of the rows twice
+    with pytest.raises(DifferenceError):
+        check(network, precision, "gpu-spread", population=1, batch_size=67, num_steps=3)
+    assert len([text for text in changed if "const int part = warp % 4" in text]) == 2  # forward and backward
+
+
+@pytest.mark.parametrize(
     ("name", "old", "new"),
     [
         ("sh:lstm", "sigmoid(", "tanh("),

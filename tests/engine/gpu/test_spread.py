@@ -12,7 +12,7 @@ from rnnlab.engine.gpu import program
 from rnnlab.engine.gpu.choice import Tilings, gpu_program, spread_reason
 from rnnlab.engine.gpu.layout import PRECISIONS, padded
 from rnnlab.engine.gpu.sharing import Processors, share_of_gpu
-from rnnlab.engine.gpu.spread import CHUNK, NEARLY, WARPS, SpreadComponent
+from rnnlab.engine.gpu.spread import CHUNK, NEARLY, WARPS, SpreadComponent, shared_memory_use
 from rnnlab.engine.model import Model
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
@@ -136,12 +136,15 @@ def check_shared_memory(text: CudaText, gpu: Gpu) -> None:
             end = start + (units - 1) * stride + size
         assert end <= buffers
         columns = max((place + 1 for (place,) in numbers(r"\(ROWS \+ (\d+) \* UNITS\) \* CHUNK", branch)), default=0)
+        own_rows = {found for (found,) in numbers(r"copy_rows<(\d+), ", branch)} or {rows}
+        assert own_rows in ({rows}, {rows // 2})
+        assert not columns or own_rows == {rows}
         for num_stages, stage_bytes in numbers(r"in_turn<(\d+)>\(first, last, \S+, (\d+),", branch):
             assert num_stages >= 2
-            assert (rows + columns * units) * CHUNK <= stage_bytes
+            assert (max(own_rows) + columns * units) * CHUNK <= stage_bytes
             assert num_stages * stage_bytes <= buffer_bytes
         for (width,) in numbers(r"leave<(\d+)>", branch):
-            assert rows * width * 4 <= buffer_bytes
+            assert max(own_rows) * width * 4 <= buffer_bytes
         assert buffers % 16 == buffer_bytes % 16 == 0
         assert buffers + WARPS * buffer_bytes <= text.shared_bytes <= gpu.shared_bytes
 
@@ -187,6 +190,16 @@ def test_matrices_stay_on_the_chip_where_they_fit(units: int, is_kept: bool) -> 
         tiling = spread.tiling((1, 16), Processors(132, 132), 232_448, backward=backward)
         assert tiling is not None
         assert tiling.is_kept == is_kept
+
+
+def test_warps_that_share_the_rows_make_room_for_matrices() -> None:
+    """Those of all but the lowest layer; else they would be streamed, of which the lowest one has no need."""
+    (spread,) = components(architecture("stack-4:lstm", input_size=3, output_size=2, units=512), "bf16")
+    tiling = spread.tiling((1, 64), Processors(132, 132), 232_448, backward=False)
+    assert tiling is not None
+    assert (tiling.rows, tiling.units, tiling.is_kept) == (64, 16, True)
+    uses = [shared_memory_use(spread.forward(code), 64, 16, 2, 232_448) for code in spread.codes]
+    assert [use and use.row_groups for use in uses] == [1, 2, 2, 2]
 
 
 # ----------------------------------------------------------------------------------------------------------- on a GPU
