@@ -14,6 +14,7 @@ from rnnlab.engine.gpu.layout import PRECISIONS, padded
 from rnnlab.engine.gpu.sharing import Processors, share_of_gpu
 from rnnlab.engine.gpu.spread import CHUNK, NEARLY, WARPS, SpreadComponent, shared_memory_use
 from rnnlab.engine.model import Model
+from rnnlab.engine.state import State
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
 from tests.engine.gpu.cuda_texts import GPUS, CudaText, Gpu, cuda_texts
@@ -252,10 +253,31 @@ def test_streamed_matrices_agree(monkeypatch: pytest.MonkeyPatch, name: str, sha
     compare(network, num_steps=4, batch_size=3, precisions=[precision], paths=["gpu-spread"])
 
 
+@on_a_gpu
+def test_layers_whose_warps_share_the_rows_agree() -> None:
+    network = architecture("stack-4:lstm", input_size=3, output_size=2, units=512)
+    compare(network, num_steps=4, batch_size=61, precisions=["bf16"], paths=["gpu-spread"])
+
+
+@on_a_gpu
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("name", ["sh:lstm", "sh:gru", "stack-3:tanh"])
+def test_nobody_waits_for_nan(name: str, precision: str) -> None:
+    """Whose bits are those of a number that is missing; forward and backward."""
+    network = architecture(name, input_size=3, output_size=2, units=130)
+    model = Model(network, generator=torch.Generator().manual_seed(0), path="gpu-spread", precision=precision).cuda()
+    x = torch.zeros(19, 5, 3, device="cuda")
+    _, state = model(x)
+    missing = torch.tensor(-1, dtype=torch.int32).view(torch.float32).item()
+    y, _ = model(x, State(0, {part: torch.full_like(value, missing) for part, value in state.values.items()}))
+    y.backward(torch.full_like(y, missing))
+    assert bool(y.isnan().all())
+
+
 # none of these changes what programs wait for: one that did would never end
 BROKEN = [
     ("sh:lstm", "cell::sigmoid(", "cell::tanh(", "outputs"),  # gates with another nonlinearity
-    ("td:tanh", " + 0) * B", " + 1) * B", "outputs"),  # a state of another time
+    ("td:tanh", "chunk - 0, bytes", "0, bytes", "outputs"),  # the same part of a matrix for all of the depth
     ("sh:tanh", "cell::tanh_slope(", "cell::tanh(", "gradient of"),  # another derivative
     ("td:gru", "cell::tanh_slope(", "cell::tanh(", "gradient of"),
     ("sh:lstm", "+= previous0[e]", "-= previous0[e]", "gradient of"),  # the sign of what is passed on
