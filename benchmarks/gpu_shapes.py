@@ -97,6 +97,7 @@ def run(case: Case, num_steps: int, measure: Callable[[Model, Tensor, Tensor], M
 
 def compiled(case: Case) -> None:
     """Run it for two steps, which compiles it, in a process of its own."""
+    torch.set_num_threads(1)  # a process for each core does this at the same time
 
     def step(model: Model, x: Tensor, dy: Tensor) -> None:
         model(x)[0].backward(dy)

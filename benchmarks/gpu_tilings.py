@@ -64,7 +64,7 @@ def model_of(network: str, width: int, precision: str, batch: int) -> tuple[Mode
 
 
 def tilings(case: Row, model: Model) -> tuple[Tiling, Tiling] | None:
-    """Of both passes, if it fits."""
+    """Of both passes, if it fits at once."""
     program, room = model._chosen_kernels(case.batch).program, processors(torch.device("cuda", 0))
     (number,) = (number for number, component in enumerate(program.plan.components) if not component.is_hoisted)
     usual = program.tilings(number, (1, case.batch), room)
@@ -73,7 +73,9 @@ def tilings(case: Row, model: Model) -> tuple[Tiling, Tiling] | None:
     found = program.spread(number)._tiling(
         case.rows, case.units, (1, case.batch), room, shared_memory(), backward=is_backward
     )
-    return None if found is None else (usual[0], found) if is_backward else (found, usual[1])
+    if found is None or found.num_turns > 1:
+        return None
+    return (usual[0], found) if is_backward else (found, usual[1])
 
 
 def rows() -> Iterator[Row]:
@@ -85,6 +87,7 @@ def rows() -> Iterator[Row]:
 
 def compiled(case: Row) -> bool:
     """Run it once, which compiles it, in a process of its own; whether it fits."""
+    torch.set_num_threads(1)  # a process for each core does this at the same time
     model, x, dy = model_of(*case[:4])
     both = tilings(case, model)
     if both is None:

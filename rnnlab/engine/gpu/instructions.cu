@@ -151,3 +151,5 @@ DEVICE bool lacks_a_word(u32 piece) {  // of 16 bytes that were copied to shared
   load_numbers(x, piece);
   return most_of(x) == MISSING;
 }
+
+DEVICE void take_for_changed(int &x) { asm volatile("" : "+r"(x)); }  // the compiler cannot know better

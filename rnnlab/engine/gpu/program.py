@@ -410,7 +410,7 @@ class GpuProgram:
             gradients: the first two of `Gradients` for the backward kernel; None for the forward one.
             device: the number of the GPU.
         """
-        key = ("spread", number, tiling.rows, tiling.units, shared, gradients, device)
+        key = ("spread", number, tiling.rows, tiling.units, tiling.is_early, shared, gradients, device)
         if key not in self._kernels:
             writer = self.spread_writer(number, tiling, shared)
             text = spread_forward(writer) if gradients is None else spread_backward(writer, *gradients)

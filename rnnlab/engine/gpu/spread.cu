@@ -41,6 +41,15 @@ DEVICE void await(float (&x)[NUM], bool is_awaited, IsLive is_live, Place place)
   } while (is_awaited && !are_there);
 }
 
+// A warp waits until a word of each program has come, of those that tell of bytes `first` to `last` of a row, `distance`
+// each. Then most others are there too: who copies much too early holds up the stores that he waits for.
+DEVICE void await_programs(const char *row, int first, int last, int distance) {
+  for (int at = first + threadIdx.x % 32 * distance; at < last; at += 32 * distance)
+    while (seen((const u32 *)(row + at)) == MISSING) {
+    }
+  __syncwarp();
+}
+
 // ------------------------------------------------------------------------------------------------------------- products
 
 // A chunk lies as rows of 64 bytes, four pieces of 16 in an order that turns with the row, so that eight rows' pieces
@@ -118,10 +127,11 @@ DEVICE void multiply_step(float (&sums)[M][N][4], const u32 (&a)[M][4], u32 righ
   (group(Number<GROUPS>()), ...);
 }
 
-// the same of a chunk, whose groups' columns follow one another in the matrix; or nothing, if a word of it is missing
-template <int... GROUPS, int M, int N, class Right>
-DEVICE bool multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right &matrix, int chunk, int bytes,
-                           bool is_awaited) {
+// The same of a chunk, whose groups' columns follow one another in the matrix. If words are awaited, the greatest of a
+// lane's: MISSING if one is missing. With STOPS nothing is multiplied then; but that has to be known before the rest goes on.
+template <bool STOPS, int... GROUPS, int M, int N, class Right>
+DEVICE u32 multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right &matrix, int chunk, int bytes,
+                          bool is_awaited) {
   const int lane = threadIdx.x % 32;
   const u32 left = chunk_start + piece(lane % 16, lane / 16);
   const u32 right = matrix.lane(lane % 8 + (UNITS == 8 ? 0 : lane / 16 * 8), lane / 8 % 2);
@@ -134,21 +144,25 @@ DEVICE bool multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right 
     }
   };
   load(0);
-  if (bytes == CHUNK) load(1);
-  if (is_awaited && !__all_sync(~0u, most != MISSING)) return false;
+  if (STOPS) {
+    if (bytes == CHUNK) load(1);
+    if (is_awaited && !__all_sync(~0u, most != MISSING)) return MISSING;
+  }
   multiply_step<GROUPS...>(sums, a[0], right, matrix, chunk, 0);
   if (bytes == CHUNK) {
-    if (M > 2) load(1);  // again: threads have no room for so many at once
+    if (!STOPS || M > 2) load(1);  // again, if there are many: threads have no room for them all
     multiply_step<GROUPS...>(sums, a[1], right, matrix, chunk, 1);
   }
-  return true;
+  return !STOPS && is_awaited ? most : 0;
 }
 
-// Chunk after chunk of a warp's part of the depth: `copy` begins to bring one, `use` multiplies it if all of it is there.
-// If not, what is missing of all chunks that were on their way is copied again, at once.
-template <int STAGES, class Copy, class Use>
-DEVICE void in_turn(int first, int last, u32 buffer, int stage_bytes, Copy copy, Use use) {
+// Chunk after chunk of a warp's part of the depth: `copy` begins to bring one, `use` multiplies it and returns MISSING if a
+// word was missing. With STOPS, what is missing of all chunks on their way is then copied again, at once. Without, it goes
+// on to the end; the result is whether nothing was missing.
+template <bool STOPS, int STAGES, class Copy, class Use>
+DEVICE bool in_turn(int first, int last, u32 buffer, int stage_bytes, Copy copy, Use use) {
   auto place = [&](int chunk) { return buffer + (chunk - first) % STAGES * stage_bytes; };
+  u32 most = 0;
 #pragma unroll
   for (int i = 0; i < STAGES - 1; ++i) {
     if (first + i < last) copy(first + i, buffer + i * stage_bytes, Number<false>());
@@ -160,15 +174,27 @@ DEVICE void in_turn(int first, int last, u32 buffer, int stage_bytes, Copy copy,
     const int ahead = chunk + STAGES - 1;
     if (ahead < last) copy(ahead, place(ahead), Number<false>());
     end_group();
-    while (!use(chunk, place(chunk))) {
-      await_groups<0>();
+    const u32 word = use(chunk, place(chunk));
+    if (!STOPS) most = max(most, word);
+    if (STOPS && word == MISSING) {
+      do {
+        await_groups<0>();
 #pragma unroll 1
-      for (int i = chunk; i <= ahead && i < last; ++i) copy(i, place(i), Number<true>());
-      end_group();
-      await_groups<0>();
-      __syncwarp();
+        for (int i = chunk; i <= ahead && i < last; ++i) copy(i, place(i), Number<true>());
+        end_group();
+        await_groups<0>();
+        __syncwarp();
+      } while (use(chunk, place(chunk)) == MISSING);
     }
   }
+  return __all_sync(~0u, most != MISSING);
+}
+
+// for a part of the depth that is multiplied once more
+template <int M, int N> DEVICE void begin_again(float (&sums)[M][N][4], int &first) {
+#pragma unroll
+  for (int i = 0; i < M * N * 4; ++i) (&sums[0][0][0])[i] = 0.0f;
+  take_for_changed(first);  // or addresses that are computed from it would be kept, in registers that the rest needs
 }
 
 // a warp's sums to its own part of shared memory, rows of WIDTH numbers

@@ -21,6 +21,10 @@ WARPS = 8
 CHUNK = 64  # bytes of a row that are copied at a time; these three as in spread.cu
 MOST_STAGES = 9
 
+# How many bytes all programs together copy, in a stage, before these are known to be there, and again until they are.
+# More would hold up the stores that they wait for: the second-level cache passes on some 5000 bytes a nanosecond.
+EARLY_BYTES = 1 << 21
+
 # Microseconds of a moment, fitted to 200 timings on an H200 (tanh, LSTM and GRU, width 256 to 2048, all tilings, within
 # 12 in 100 on average; what it chooses is within 8 in 100 of the best), when programs told one another by counters,
 # which is expected to have taken about 0.9 of each stage more (not measured yet): for each stage; for each 32 programs
@@ -58,6 +62,10 @@ class Stage(NamedTuple):
     def num_chunks(self, itemsize: int) -> int:
         """All copies."""
         return sum(segment.num_chunks(itemsize) for segment in self.segments)
+
+    def num_bytes(self, itemsize: int) -> int:
+        """Of a row of all that is multiplied."""
+        return sum(segment.depth for segment in self.segments) * itemsize
 
     def num_parts(self, itemsize: int, row_groups: int) -> int:
         """Warps among which the depth is divided, of each group that has rows of its own."""
@@ -220,6 +228,7 @@ class Tiling(NamedTuple):
     num_programs: int
     microseconds: float  # of a moment of all members, by the cost model
     is_kept: bool  # whether matrices stay in shared memory
+    is_early: bool  # whether numbers are copied before they are known to be there, and again until they are
 
 
 class SpreadComponent:
@@ -300,18 +309,27 @@ class SpreadComponent:
         num_teams = -(-in_all // num_turns)
         num_programs = num_teams * of_a_team
         slowest, is_kept = 0.0, True
-        for code in self.codes:
-            stages = self.backward(code) if backward else self.forward(code)
+        of_codes = [self.backward(code) if backward else self.forward(code) for code in self.codes]
+        most_bytes = max(stage.num_bytes(self.itemsize) for stages in of_codes for stage in stages) * rows
+        is_early = most_bytes * num_programs <= EARLY_BYTES
+        for stages in of_codes:
             use = shared_memory_use(stages, rows, units, self.itemsize, shared_bytes)
             if use is None:
                 return None
             is_kept &= use.is_kept
-            slowest = max(slowest, self._microseconds(stages, use, rows, units, num_programs))
+            slowest = max(slowest, self._microseconds(stages, use, rows, units, num_programs, is_early=is_early))
         microseconds = slowest * num_turns * max(1.0, num_programs / processors.own)
-        return Tiling(rows, units, num_teams, num_turns, num_programs, microseconds, is_kept)
+        return Tiling(rows, units, num_teams, num_turns, num_programs, microseconds, is_kept, is_early)
 
     def _microseconds(
-        self, stages: Sequence[Stage], use: SharedMemory, rows: int, units: int, num_programs: int
+        self,
+        stages: Sequence[Stage],
+        use: SharedMemory,
+        rows: int,
+        units: int,
+        num_programs: int,
+        *,
+        is_early: bool,
     ) -> float:
         """What a moment costs, by the model above."""
         read = tiles = sums = 0.0

@@ -179,17 +179,24 @@ class SpreadNode:
             writer.add(
                 f"float sums[{self.warp_rows // 16}][{columns // 8}][4] = {{}};",
                 f"const int part = {part}, own_row = {own_row};",
-                f"const int first = part * {num_chunks} / {num_parts}, last = (part + 1) * {num_chunks} / {num_parts};",
+                f"int first = part * {num_chunks} / {num_parts};",
+                f"const int last = (part + 1) * {num_chunks} / {num_parts};",
             )
             ends = self._ends(stage)
             for number, segment in enumerate(stage.segments):
                 rows, exists, is_awaited = sources[segment]
                 writer.add(f"const bool exists{number} = {exists}, is_awaited{number} = {is_awaited};")
                 writer.add(f"const char *const rows{number} = (const char *)({rows.pointer} + {segment.first});")
-            self._copy(stage, ends, [sources[segment].rows.width for segment in stage.segments])
-            self._use(stage, ends)
+            widths = [sources[segment].rows.width for segment in stage.segments]
+            is_early = writer.tiling.is_early
+            if not is_early:
+                self._look_first(stage, ends, widths)
+            self._copy(stage, ends, widths)
+            self._use(stage, ends, stops=is_early)
+            made = f"in_turn<{str(is_early).lower()}, {self.use.num_stages}>"
+            made += f"(first, last, address_of(buffer), {self._stage_bytes()}, copy, use)"
             writer.add(
-                f"in_turn<{self.use.num_stages}>(first, last, address_of(buffer), {self._stage_bytes()}, copy, use);",
+                f"{made};" if is_early else f"while (!{made}) begin_again(sums, first);",
                 f"leave<{sums_width(stage.num_groups, writer.tiling.units)}>(sums, (float *)buffer);",
             )
         writer.add("__syncthreads();")
@@ -215,6 +222,19 @@ class SpreadNode:
                 )
                 yield number, segment
 
+    def _look_first(self, stage: Stage, ends: Sequence[int], widths: Sequence[int]) -> None:
+        """Lines that wait for a word of each program that tells of what the warp multiplies."""
+        itemsize = self.writer.itemsize
+        for number, segment in enumerate(stage.segments):
+            start, end = ends[number - 1] if number else 0, ends[number]
+            self.writer.add(
+                f"if (exists{number} && is_awaited{number})",
+                f"  await_programs(rows{number} + (num_live - 1) * {widths[number] * itemsize}, "
+                f"(max(first, {start}) - {start}) * CHUNK, "
+                f"min((min(last, {end}) - {start}) * CHUNK, {segment.depth * itemsize}), "
+                f"{self.writer.tiling.units * itemsize});",
+            )
+
     def _copy(self, stage: Stage, ends: Sequence[int], widths: Sequence[int]) -> None:
         writer, itemsize = self.writer, self.writer.itemsize
         for number, segment in enumerate(stage.segments):
@@ -233,8 +253,8 @@ class SpreadNode:
                         f"{self._matrix(segment, row)} + at, bytes, UNITS);"
                     )
 
-    def _use(self, stage: Stage, ends: Sequence[int]) -> None:
-        writer = self.writer
+    def _use(self, stage: Stage, ends: Sequence[int], *, stops: bool) -> None:
+        writer, how = self.writer, str(stops).lower()
         with writer.block("auto use = [&](int chunk, u32 from)", "};"):
             for number, segment in self._cases(stage, ends):
                 start, stride = self.kept[segment]
@@ -246,10 +266,11 @@ class SpreadNode:
                 )
                 groups = ", ".join(map(str, segment.groups))
                 writer.add(
-                    f"return !exists{number} || "
-                    f"multiply_chunk<{groups}>(sums, from, {right}, chunk - {first}, bytes, is_awaited{number});"
+                    f"if (!exists{number}) return 0u;",
+                    f"return multiply_chunk<{how}, {groups}>"
+                    f"(sums, from, {right}, chunk - {first}, bytes, is_awaited{number});",
                 )
-            writer.add("return true;")
+            writer.add("return 0u;")
 
     def sum_of(self, stage: Stage, group: int) -> str:
         """Text of an element of a sum that all warps have left."""

@@ -210,6 +210,7 @@ template <int REST> void await_groups() {
   if (is_missing) let_other_warps();
 }
 inline void bring_nearer(const char *) {}
+inline void take_for_changed(int &) {}
 
 // ------------------------------------------------------------------------------------------------------------- products
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rnnlab import Architecture, ModelError, architecture
-from rnnlab.engine.gpu import program
+from rnnlab.engine.gpu import program, spread
 from rnnlab.engine.gpu.choice import Tilings, gpu_program, spread_reason
 from rnnlab.engine.gpu.layout import PRECISIONS, padded
 from rnnlab.engine.gpu.sharing import Processors, share_of_gpu
@@ -74,22 +74,22 @@ def test_tiles_cover_every_unit_of_every_sequence_once(
     backward: bool,
 ) -> None:
     found = [
-        (spread, tiling)
-        for spread in components(network, precision)
-        if (tiling := spread.tiling(sizes, processors, shared_bytes, backward=backward)) is not None
+        (component, tiling)
+        for component in components(network, precision)
+        if (tiling := component.tiling(sizes, processors, shared_bytes, backward=backward)) is not None
     ]
     assume(found)
-    for spread, tiling in found:
-        for code in spread.codes:
-            first, count = spread.first_worker(code.key, tiling.units), padded(code.units) // tiling.units
+    for component, tiling in found:
+        for code in component.codes:
+            first, count = component.first_worker(code.key, tiling.units), padded(code.units) // tiling.units
             assert count * tiling.units == padded(code.units) >= code.units
-            assert 0 <= first <= first + count <= spread.num_workers(tiling.units)
+            assert 0 <= first <= first + count <= component.num_workers(tiling.units)
         workers = [
-            spread.first_worker(code.key, tiling.units) + number
-            for code in spread.codes
+            component.first_worker(code.key, tiling.units) + number
+            for code in component.codes
             for number in range(padded(code.units) // tiling.units)
         ]
-        assert sorted(workers) == list(range(spread.num_workers(tiling.units)))
+        assert sorted(workers) == list(range(component.num_workers(tiling.units)))
         blocks = -(-sizes[1] // tiling.rows)
         assert (blocks - 1) * tiling.rows < sizes[1] <= blocks * tiling.rows
         assert tiling.num_programs == len(workers) * tiling.num_teams <= processors.all
@@ -140,7 +140,7 @@ def check_shared_memory(text: CudaText, gpu: Gpu) -> None:
         own_rows = {found for (found,) in numbers(r"copy_rows<(\d+), ", branch)} or {rows}
         assert own_rows in ({rows}, {rows // 2})
         assert not columns or own_rows == {rows}
-        for num_stages, stage_bytes in numbers(r"in_turn<(\d+)>\(first, last, \S+, (\d+),", branch):
+        for num_stages, stage_bytes in numbers(r"in_turn<\w+, (\d+)>\(first, last, \S+, (\d+),", branch):
             assert num_stages >= 2
             assert (max(own_rows) + columns * units) * CHUNK <= stage_bytes
             assert num_stages * stage_bytes <= buffer_bytes
@@ -172,9 +172,9 @@ def test_a_larger_gpu_is_not_slower(
     shared_bytes: list[int],
     backward: bool,
 ) -> None:
-    for spread in components(network, precision):
+    for component in components(network, precision):
         small, large = (
-            spread.tiling(sizes, Processors(count, count), memory, backward=backward)
+            component.tiling(sizes, Processors(count, count), memory, backward=backward)
             for count, memory in zip(processors, shared_bytes, strict=True)
         )
         if small is not None:
@@ -186,20 +186,20 @@ def test_a_larger_gpu_is_not_slower(
 @pytest.mark.parametrize(("units", "is_kept"), [(256, True), (2048, False)])
 def test_matrices_stay_on_the_chip_where_they_fit(units: int, is_kept: bool) -> None:
     """2048 · 8192 numbers are more than 132 multiprocessors hold."""
-    (spread,) = components(architecture("sh:lstm", input_size=3, output_size=2, units=units), "float32")
+    (component,) = components(architecture("sh:lstm", input_size=3, output_size=2, units=units), "float32")
     for backward in (False, True):
-        tiling = spread.tiling((1, 16), Processors(132, 132), 232_448, backward=backward)
+        tiling = component.tiling((1, 16), Processors(132, 132), 232_448, backward=backward)
         assert tiling is not None
         assert tiling.is_kept == is_kept
 
 
 def test_warps_that_share_the_rows_make_room_for_matrices() -> None:
     """Those of all but the lowest layer; else they would be streamed, of which the lowest one has no need."""
-    (spread,) = components(architecture("stack-4:lstm", input_size=3, output_size=2, units=512), "bf16")
-    tiling = spread.tiling((1, 64), Processors(132, 132), 232_448, backward=False)
+    (component,) = components(architecture("stack-4:lstm", input_size=3, output_size=2, units=512), "bf16")
+    tiling = component.tiling((1, 64), Processors(132, 132), 232_448, backward=False)
     assert tiling is not None
     assert (tiling.rows, tiling.units, tiling.is_kept) == (64, 16, True)
-    uses = [shared_memory_use(spread.forward(code), 64, 16, 2, 232_448) for code in spread.codes]
+    uses = [shared_memory_use(component.forward(code), 64, 16, 2, 232_448) for code in component.codes]
     assert [use and use.row_groups for use in uses] == [1, 2, 2, 2]
 
 
@@ -218,10 +218,15 @@ WIDE = {
 
 
 @on_a_gpu
+@pytest.mark.parametrize("early_bytes", [spread.EARLY_BYTES, -1])
 @pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize("label", WIDE)
-def test_networks_of_many_programs_agree(label: str, precision: str) -> None:
-    """Several programs for each node, and for the batch, the last of which is not full."""
+@pytest.mark.usefixtures("new_programs")
+def test_networks_of_many_programs_agree(
+    monkeypatch: pytest.MonkeyPatch, label: str, precision: str, early_bytes: int
+) -> None:
+    """Several programs for each node, and for the batch, the last of them not full; copied before or after a look."""
+    monkeypatch.setattr(spread, "EARLY_BYTES", early_bytes)
     compare(WIDE[label], num_steps=9, batch_size=19, precisions=[precision], paths=["gpu-spread"])
 
 

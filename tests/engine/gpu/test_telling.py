@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rnnlab import Architecture, EdgeSpec, Model, NodeSpec, architecture
-from rnnlab.engine.gpu import cuda_writer
+from rnnlab.engine.gpu import cuda_writer, spread
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.state import State
@@ -74,13 +74,18 @@ def check(network: Architecture, precision: str = "float32", **numbers: Any) -> 
     compare(network, device="cpu", precisions=[precision], paths=["gpu-spread"], **numbers)
 
 
+EARLY, LATE = 1 << 21, -1  # programs copy at once, or look first
+
+
+@pytest.mark.parametrize("early_bytes", [EARLY, LATE])
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(("label", "precision"), [*zip(NETWORKS, [*TOLERANCES] * 3, strict=False)])
 def test_networks_agree_whoever_is_ahead(
-    monkeypatch: pytest.MonkeyPatch, label: str, precision: str, seed: int
+    monkeypatch: pytest.MonkeyPatch, label: str, precision: str, seed: int, early_bytes: int
 ) -> None:
     """And though the words of a piece that is copied at once come one after another."""
     monkeypatch.setattr(EmulatedFunction, "seed", seed)
+    monkeypatch.setattr(spread, "EARLY_BYTES", early_bytes)
     check(NETWORKS[label], precision)
 
 
@@ -99,7 +104,7 @@ def test_sizes_agree(label: str, numbers: dict[str, int]) -> None:
 
 
 BROKEN = [  # the network, what is wrong, and whether it shows only where words of a piece come one after another
-    ("sh:lstm", "most != MISSING", "true", 0),  # nobody looks
+    ("sh:lstm", "is_awaited && !__all_sync(~0u, most != MISSING)", "false", 0),  # nobody looks
     ("sh:lstm", "most_of(a[step][m])", "most_of(a[0][m])", 0),  # at one half of a chunk only
     ("sh:lstm", "most_of(a[step][m])", "a[step][m][0]", 1),  # at one word of each piece only
     ("sh:gru", "min(word, MISSING - 1)", "word | 0x10000", 0),  # changes numbers
@@ -116,6 +121,26 @@ def test_who_does_not_look_for_missing_words_computes_something_else(
     change_library(old, new)
     with pytest.raises(DifferenceError):
         check(NETWORKS[label], "bf16" if "both" in old else "float32", num_steps=7)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "return __all_sync(~0u, most != MISSING);",
+            "return true;",
+        ),  # nobody looks at more than a word of each program
+        ("[i] = 0.0f;", "[i] *= 1.0f;"),  # what was made of missing words stays
+    ],
+)
+def test_who_looks_first_must_look_again(
+    monkeypatch: pytest.MonkeyPatch, change_library: ChangeLibrary, old: str, new: str
+) -> None:
+    monkeypatch.setattr(EmulatedFunction, "seed", 1)
+    monkeypatch.setattr(spread, "EARLY_BYTES", LATE)
+    change_library(old, new)
+    with pytest.raises(DifferenceError):
+        check(NETWORKS["sh:lstm"], num_steps=7)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +209,13 @@ def run_with_nan(network: Architecture, precision: str) -> list[Tensor]:
     return [y.detach(), *(each for each in found if each is not None)]
 
 
+@pytest.mark.parametrize("early_bytes", [EARLY, LATE])
 @pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize("label", ["sh:lstm", "sh:gru", "skip-3:lstm", "stack-2:intersection"])
-def test_nobody_waits_for_a_number_that_is_not_one(label: str, precision: str) -> None:
+def test_nobody_waits_for_a_number_that_is_not_one(
+    monkeypatch: pytest.MonkeyPatch, label: str, precision: str, early_bytes: int
+) -> None:
+    monkeypatch.setattr(spread, "EARLY_BYTES", early_bytes)
     outputs, *gradients = run_with_nan(NETWORKS[label], precision)
     assert bool(outputs[0].isnan().any())
     assert not bool(outputs[1].isnan().any())
@@ -194,15 +223,18 @@ def test_nobody_waits_for_a_number_that_is_not_one(label: str, precision: str) -
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "early_bytes"),
     [
-        ("min(word, MISSING - 1)", "word"),  # what is told may be the missing word
-        ("if (is_awaited && !__all_sync", "if (!__all_sync"),  # nobody will write what came before the sequence
+        ("min(word, MISSING - 1)", "word", EARLY),  # what is told may be the missing word
+        ("min(word, MISSING - 1)", "word", LATE),
+        ("if (is_awaited && !__all_sync", "if (!__all_sync", EARLY),  # nobody will write what came before the sequence
+        ("!STOPS && is_awaited ?", "!STOPS ?", LATE),
     ],
 )
 def test_nan_that_is_taken_for_a_missing_word_is_waited_for_in_vain(
-    monkeypatch: pytest.MonkeyPatch, change_library: ChangeLibrary, old: str, new: str
+    monkeypatch: pytest.MonkeyPatch, change_library: ChangeLibrary, old: str, new: str, early_bytes: int
 ) -> None:
+    monkeypatch.setattr(spread, "EARLY_BYTES", early_bytes)
     monkeypatch.setattr(EmulatedFunction, "most_rounds", FEW_ROUNDS)
     change_library(old, new)
     with pytest.raises(EmulationError, match="wait in vain"):
