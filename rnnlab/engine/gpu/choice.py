@@ -92,7 +92,7 @@ def choose(
     own = _own_programs(population, made(is_spread=False, is_relay=True), sizes, room, device)
     if isinstance(found, str):
         return Choice(own.program, f"{own.text}: {found}")
-    alone, together = own.microseconds, SPREAD * found.microseconds
+    alone, together = own.microseconds, SPREAD[precision] * _microseconds_a_step(spread, found)
     if found.num_turns > (1 if is_on_chip(population) else _MOST_TURNS if alone is None else math.inf):
         return Choice(own.program, f"{own.text}: it would take {found.num_turns} turns if it were spread")
     if alone is not None and alone <= together:
@@ -193,6 +193,13 @@ class Tilings(tuple[Tiling, ...]):
             f"matrices {'in shared memory' if each.is_kept else 'streamed'}, about {each.microseconds:.1f} us a slot"
             for name, each in zip(names, self, strict=True)
         )
+
+
+def _microseconds_a_step(program: GpuProgram, tilings: Tilings) -> float:
+    """Estimated microseconds of a time step of a spread network, which may take several slots of a component."""
+    schedules = (each.schedule for each in program.plan.components if each.schedule is not None)
+    passes = zip(schedules, tilings[::2], tilings[1::2], strict=True)
+    return sum(float(each.per_step) * (forward.microseconds + back.microseconds) for each, forward, back in passes)
 
 
 def _turns(tiling: Tiling) -> str:

@@ -23,14 +23,13 @@ MOST_STAGES = 9
 
 # How many bytes all programs together copy, in a stage, before these are known to be there, and again until they are.
 # More would hold up the stores that they wait for: the second-level cache passes on some 5000 bytes a nanosecond.
-EARLY_BYTES = 1 << 21
+EARLY_BYTES = 1_000_000
 
-# Microseconds of a moment, fitted to 200 timings on an H200 (tanh, LSTM and GRU, width 256 to 2048, all tilings, within
-# 12 in 100 on average; what it chooses is within 8 in 100 of the best), when programs told one another by counters,
-# which is expected to have taken about 0.9 of each stage more (not measured yet): for each stage; for each 32 programs
-# that one must hear from; for 100 kB that a program reads, and 10 MB that all of them read; for 1000 tiles of 16 x 8
-# numbers, 32 bytes deep; for 100 kB of sums that warps leave to one another.
-_STAGE, _WAIT, _READ, _ALL_READ, _TILES, _SUMS = 1.6, 0.8, 0.5, 0.5, 1.3, 0.5
+# Microseconds of a moment, fitted to timings on an H200 (benchmarks/results/gpu-tilings-h200.json; tanh, LSTM and GRU,
+# width 256 to 2048, all tilings): for each stage, if copies are early, or come after a look; for each 32 programs that
+# one must hear from; for 100 kB that a program reads; for 1000 tiles of 16 x 8 numbers, 32 bytes deep; for 1000 numbers
+# of a program's gates.
+_EARLY_STAGE, _STAGE, _WAIT, _READ, _TILES, _GATES = 1.05, 1.4, 0.2, 1.2, 1.25, 0.3
 NEARLY = 1.2  # it is off by 12 in 100 on average
 
 
@@ -312,33 +311,25 @@ class SpreadComponent:
         of_codes = [self.backward(code) if backward else self.forward(code) for code in self.codes]
         most_bytes = max(stage.num_bytes(self.itemsize) for stages in of_codes for stage in stages) * rows
         is_early = most_bytes * num_programs <= EARLY_BYTES
-        for stages in of_codes:
+        for code, stages in zip(self.codes, of_codes, strict=True):
             use = shared_memory_use(stages, rows, units, self.itemsize, shared_bytes)
             if use is None:
                 return None
             is_kept &= use.is_kept
-            slowest = max(slowest, self._microseconds(stages, use, rows, units, num_programs, is_early=is_early))
+            slowest = max(slowest, self._microseconds(code, stages, use, rows, units, is_early=is_early))
         microseconds = slowest * num_turns * max(1.0, num_programs / processors.own)
         return Tiling(rows, units, num_teams, num_turns, num_programs, microseconds, is_kept, is_early)
 
     def _microseconds(
-        self,
-        stages: Sequence[Stage],
-        use: SharedMemory,
-        rows: int,
-        units: int,
-        num_programs: int,
-        *,
-        is_early: bool,
+        self, code: NodeCode, stages: Sequence[Stage], use: SharedMemory, rows: int, units: int, *, is_early: bool
     ) -> float:
-        """What a moment costs, by the model above."""
-        read = tiles = sums = 0.0
-        for stage in stages:
-            sums += rows * stage.num_groups * units * 4 * stage.num_parts(self.itemsize, use.row_groups)
-            for segment in stage.segments:
-                columns, size = len(segment.groups) * units, segment.depth * self.itemsize
-                read += (rows + (0 if use.is_kept else columns)) * size
-                tiles += rows / 16 * columns / 8 * size / 32 * (3 if self.arithmetic.is_split else 1)
-        waiting = len(stages) * (_STAGE + _WAIT * self.num_workers(units) / 32)
-        moving = _READ * read / 1e5 + _ALL_READ * read * num_programs / 1e7 + _SUMS * sums / 1e5
-        return waiting + moving + _TILES * tiles / 1e3
+        """What a moment of a node costs, by the model above."""
+        read = tiles = 0.0
+        for segment in (each for stage in stages for each in stage.segments):
+            columns, size = len(segment.groups) * units, segment.depth * self.itemsize
+            read += (rows + (0 if use.is_kept else columns)) * size
+            tiles += rows / 16 * columns / 8 * size / 32 * (3 if self.arithmetic.is_split else 1)
+        once = _EARLY_STAGE if is_early else _STAGE
+        waiting = len(stages) * (once + _WAIT * self.num_workers(units) / 32)
+        formulas = _GATES * code.num_gates * rows * units / 1e3
+        return waiting + _READ * read / 1e5 + _TILES * tiles / 1e3 + formulas

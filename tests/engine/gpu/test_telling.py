@@ -74,7 +74,7 @@ def check(network: Architecture, precision: str = "float32", **numbers: Any) -> 
     compare(network, device="cpu", precisions=[precision], paths=["gpu-spread"], **numbers)
 
 
-EARLY, LATE = 1 << 21, -1  # programs copy at once, or look first
+EARLY, LATE = 1_000_000, -1  # programs copy at once, or look first
 
 
 @pytest.mark.parametrize("early_bytes", [EARLY, LATE])
