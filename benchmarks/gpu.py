@@ -19,7 +19,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +36,6 @@ import gpu_sizes  # noqa: E402
 from gpu_process import CaseProcess, Outcome, Row, Script, fresh_caches, in_parallel  # noqa: E402
 
 PARTS = ("checks", "errors", "populations", "single", "flashrnn")
-JAX_PARTS = ("populations", "single")
 ALL_SECONDS, CHECK_SECONDS = 900.0, 400.0
 CASE_SECONDS = 120.0  # for one population or race
 COMPILE_SECONDS, JAX_SECONDS = 120.0, 200.0
@@ -148,12 +146,12 @@ def run_checks(table: Table) -> None:
         raise SystemExit("nothing is timed while results are wrong")
 
 
-def first_calls(parts: Iterable[str], table: Table) -> dict[gpu_models.Case, float]:
+def first_calls(parts: Iterable[str], races: list[gpu_single.Race], table: Table) -> dict[gpu_models.Case, float]:
     """Compile the kernels of all cases, in parallel; the seconds of each first call."""
     found_in: dict[str, Callable[[], list[gpu_models.Case]]] = {
         "populations": gpu_populations.all_cases,
         "errors": gpu_errors.all_cases,
-        "single": lambda: gpu_single.all_cases(gpu_single.races()),
+        "single": lambda: gpu_single.all_cases(races),
         "flashrnn": lambda: gpu_single.all_cases(gpu_single.flashrnn_races()),
     }
     cases = list(dict.fromkeys(case for part in parts if part in found_in for case in found_in[part]()))
@@ -278,11 +276,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"one or more of {', '.join(PARTS)}; all by default")
     parser.add_argument("--without-checks", action="store_true", help="time without making the checks first")
+    parser.add_argument("--only", action="append", metavar="RACE", help="of `single` only this race, as 'sh:lstm 2048'")
     parser.add_argument("--output", type=Path, default=RESULTS, help="where the table goes")
     options = parser.parse_args()
     if unknown := sorted(set(options.parts) - set(PARTS)):
         parser.error(f"no part is called {', '.join(unknown)}; there are {', '.join(PARTS)}")
     parts = [part for part in PARTS if part in (options.parts or PARTS)]
+    races = [race for race in gpu_single.races() if race.name in (options.only or [race.name])]
+    if unknown := sorted(set(options.only or ()) - {race.name for race in races}):
+        parser.error(f"no race is called {', '.join(unknown)}")
     if options.without_checks and "checks" in parts:
         parts.remove("checks")
     table = Table(options.output)
@@ -292,15 +294,15 @@ def main() -> None:
     if found.failure:
         raise SystemExit(found.failure)
     table.content = found.result | table.content
-    run_parts(parts, table)
+    run_parts(parts, races, table)
 
 
-def run_parts(parts: list[str], table: Table) -> None:
+def run_parts(parts: list[str], races: list[gpu_single.Race], table: Table) -> None:
     """The chosen parts: first what may run at the same time, then what is timed, one after another."""
     runners = Runners(CaseProcess(_has_failures), CaseProcess(_has_failures))
-    raced = [part for part in JAX_PARTS if part in parts]
-    jax = Script("gpu_jax.py", *raced) if raced else None
-    scripts = [jax] if jax else []
+    has_jax = {"populations": True, "single": any(race.peers == "by hand" for race in races)}
+    raced = [part for part, runs in has_jax.items() if runs and part in parts]
+    scripts: list[Script] = []
     try:
         if "checks" in parts:
             table.time("checks", lambda: run_checks(table))
@@ -308,8 +310,9 @@ def run_parts(parts: list[str], table: Table) -> None:
             return
         with fresh_caches():
             compiled: dict[gpu_models.Case, float] = {}
-            with jax.paused() if jax else nullcontext():
-                table.time("first calls", lambda: compiled.update(first_calls(parts, table)))
+            table.time("first calls", lambda: compiled.update(first_calls(parts, races, table)))
+            jax = Script("gpu_jax.py", *raced) if raced else None
+            scripts += [jax] if jax else []
             if "errors" in parts:
                 table.time("errors", lambda: run_errors(table))
             if set(parts) & {"populations", "single", "flashrnn"}:
@@ -322,7 +325,6 @@ def run_parts(parts: list[str], table: Table) -> None:
             if "populations" in parts:
                 table.time("populations", lambda: run_populations(table, runners.timing, compiled, others))
             if "single" in parts:
-                races = gpu_single.races()
                 table.time("single", lambda: run_races("single", races, jax_races(others), table, runners, compiled))
             if "flashrnn" in parts:
                 table.time("flashrnn", lambda: run_flashrnn(table, runners, compiled, flashrnn))

@@ -173,18 +173,6 @@ class Script:
         found = [json.loads(line) for line in printed.splitlines() if line.startswith("{") and line.endswith("}")]
         return [*found, {"failed": why}] if why else found
 
-    @contextmanager
-    def paused(self) -> Generator[None]:
-        """It stands still meanwhile, and so do compilers that it started."""
-        runs = self._process.poll() is None
-        if runs:
-            os.killpg(self._process.pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            if runs:
-                os.killpg(self._process.pid, signal.SIGCONT)
-
     def _last_words(self) -> str:
         self._errors.seek(0)
         return self._errors.read().strip()[-300:]

@@ -6,9 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -314,6 +312,21 @@ def test_relays_that_fail_do_not_stop_others(monkeypatch: pytest.MonkeyPatch) ->
     assert "no such network" in found[odd]["failed"]
 
 
+def test_a_race_may_be_run_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def parts_of(*arguments: str) -> tuple[list[str], list[str]]:
+        found: list[Any] = []
+        monkeypatch.setattr(sys, "argv", ["gpu.py", *arguments, "--output", str(tmp_path / "table.json")])
+        monkeypatch.setattr(gpu, "run_parts", lambda parts, races, _: found.extend([parts, races]))
+        gpu.main()
+        return found[0], [race.name for race in found[1]]
+
+    monkeypatch.setattr(gpu.CaseProcess, "call", lambda *_: gpu_process.Outcome({}, None, {}))
+    assert parts_of("single", "--only", "sh:lstm 2048") == (["single"], ["sh:lstm 2048"])
+    assert len(parts_of("single")[1]) == len(gpu_single.races())
+    with pytest.raises(SystemExit):
+        parts_of("single", "--only", "sh:lstm 3")
+
+
 def test_a_row_says_what_is_missed() -> None:
     row = gpu_single.named(SMALL) | {"peer": "cudnn", "peer_setting": "bf16", "peer_ms": 3.0, "goal": 2.0, "ms": 2.0}
     row |= {"first_call_seconds": 25.0, "gigabytes": 2.0, "peer_gigabytes": 1.0, "slots": 7, "kernels": "spread"}
@@ -376,35 +389,6 @@ def test_scripts_wait_for_a_line_and_come_after_others(tmp_path: Path) -> None:
         script.end()
 
 
-def test_paused_scripts_stand_still(tmp_path: Path) -> None:
-    counted = tmp_path / "counted"
-    path = tmp_path / "script.py"
-    path.write_text(f"import time\nwhile True:\n  open({str(counted)!r}, 'a').write('1')\n  time.sleep(0.01)")
-    script = gpu_process.Script(str(path))
-
-    def grows() -> bool:
-        size = counted.stat().st_size if counted.exists() else 0
-        time.sleep(0.2)
-        return counted.exists() and counted.stat().st_size > size
-
-    try:
-        wait_until(grows)
-        with script.paused():
-            time.sleep(0.1)
-            assert not grows()
-        wait_until(grows)
-    finally:
-        script.end()
-    with script.paused():  # that it has ended is nobody's fault
-        assert not grows()
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-
-
 # ---------------------------------------------------------------------------------------------------- the whole script
 
 
@@ -441,7 +425,7 @@ def test_errors_are_told_in_the_order_of_networks_and_lengths(monkeypatch: pytes
 
 
 def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """JAX compiles beside checks and errors, and is told to time when they have ended."""
+    """JAX compiles beside errors, which are no times, and is told to time when they have ended."""
     events: list[str] = []
 
     class Script:
@@ -453,12 +437,6 @@ def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.Monk
             events.append(f"time {self._name}")
             one = {"network": "td:tanh", "units": 256, "members": None, "precision": "bf16"}
             return [one | {"ms": 4.0, "unroll": 4, "error": 0.01}, {"seconds": {"timed": 2.0}}]
-
-        @contextmanager
-        def paused(self) -> Generator[None]:
-            events.append(f"pause {self._name}")
-            yield
-            events.append(f"go on {self._name}")
 
         def end(self) -> None:
             events.append(f"end {self._name}")
@@ -479,10 +457,10 @@ def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.Monk
     monkeypatch.setattr(gpu_sizes, "FLASHRNN_BACKENDS", {1: ("cuda",)})
     table = gpu.Table(tmp_path / "table.json")
     monkeypatch.setattr(gpu, "fastest_flashrnn", lambda scripts, _: [script.rows(1.0) for script in scripts])
-    gpu.run_parts(list(gpu.PARTS), table)
+    gpu.run_parts(list(gpu.PARTS), gpu_single.races(), table)
     jax, flashrnn = "gpu_jax.py populations single", "gpu_flashrnn.py 1 cuda"
     assert events == [
-        *(f"start {jax}", "run_checks", f"pause {jax}", "first_calls", f"go on {jax}", "run_errors"),
+        *("run_checks", "first_calls", f"start {jax}", "run_errors"),
         *("timers start", "timers start", f"time {jax}"),
         *(f"start {flashrnn}", "run_populations", "single", f"time {flashrnn}", "flashrnn"),
         *(f"end {jax}", f"end {flashrnn}"),

@@ -124,6 +124,12 @@ def test_readme_states_the_recorded_speed_on_a_gpu() -> None:
         found = [ratios(part, peer, precision=each, network=network) for each in ("bf16", "tf32", "float32")]
         spreads = [f"{min(each):.{digits}f} to {max(each):.{digits}f}" if each else "" for each in found]
         assert " ".join(f"| {what} | {' | '.join(spreads)} |".split()) in readme
+    again = json.loads((ROOT / "benchmarks" / "results" / "gpu-races-h200.json").read_text())["rows"]
+    speeds = {(row["network"], row["units"]): f"{row['times_faster']:.1f}" for row in again}
+    one, two, three = (speeds["sh:lstm", units] for units in (256, 1024, 2048))
+    assert f"LSTMs of 256, 1024 and 2048 units {one}, {two} and {three} times as fast" in readme
+    four = [speeds["stack-4:lstm", units] for units in (256, 512)]
+    assert f"and four layers of 256 and 512 units {' and '.join(four)} times" in readme
     trained = json.loads((ROOT / "benchmarks" / "results" / "train-h200.json").read_text())["rows"]
     speeds = [each["ratio"] for each in trained]
     assert f"is [{min(speeds):.0f} to {max(speeds):.0f} times]" in readme

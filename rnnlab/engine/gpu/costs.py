@@ -13,16 +13,18 @@ from rnnlab.engine.nodes import Product
 
 # The cost of a time step of a component, forward and backward together, for programs of 16 sequences, in microseconds:
 # _FIRST for the first node, _FURTHER for each further node or second stage, and for every 10,000 matrix numbers of a
-# program _ON_CHIP if they stay in shared memory, or _READ if they are read anew in each step. The estimates of
-# `spread.py` are multiplied by SPREAD, because they are too low for spread networks of these widths. A relay takes
-# _BEHIND longer for each layer that follows another, and _HANDED for 10,000 numbers of a program that multiply what is
-# handed to it: nothing in bf16, where that is done by the time the other programs' states arrive. Fitted to timings on
-# an H200 (benchmarks/results/gpu-shapes-h200.json and gpu-relay-h200.json).
+# program _ON_CHIP if they stay in shared memory, or _READ if they are read anew in each step. Of that, clusters take
+# _OF_CLUSTERS, because some matrices stay in registers. The estimates of `spread.py` are multiplied by SPREAD, because
+# they are too low for spread networks of these widths. A relay takes _BEHIND longer for each layer that follows
+# another, and _HANDED for 10,000 numbers of a program that multiply what is handed to it: little in bf16, where most of
+# that is done by the time the other programs' states arrive. Fitted to timings on an H200
+# (benchmarks/results/gpu-shapes-h200.json and gpu-relay-h200.json).
 _FIRST = {"bf16": 1.3, "tf32": 2.6, "float32": 3.2}
 _ON_CHIP = {"bf16": 0.8, "tf32": 1.15, "float32": 2.0}
-_FURTHER, _READ = 0.8, 2.7
-SPREAD = {"bf16": 1.1, "tf32": 1.5, "float32": 1.15}
-_BEHIND, _HANDED = 0.22, {"bf16": 0.0, "tf32": 1.15, "float32": 2.0}
+_OF_CLUSTERS = {"bf16": 0.85, "tf32": 1.0, "float32": 1.0}
+_FURTHER, _READ = 0.9, 2.7
+SPREAD = {"bf16": 1.05, "tf32": 1.5, "float32": 1.15}
+_BEHIND, _HANDED = 0.22, {"bf16": 0.25, "tf32": 1.15, "float32": 2.0}
 
 
 def microseconds_alone(
@@ -72,7 +74,8 @@ def _resident_microseconds(program: GpuProgram, number: int, shape: Shape) -> fl
     resident = program.resident(number)
     num_stages = sum(1 + (code.program.early is not None) for code in resident.codes)
     once = _FIRST[program.precision] + _FURTHER * (num_stages / resident.period - 1)
-    return once + resident.num_numbers / resident.period * _of_program(shape) * _ON_CHIP[program.precision]
+    once += resident.num_numbers / resident.period * _of_program(shape) * _ON_CHIP[program.precision]
+    return once * (_OF_CLUSTERS[program.precision] if shape.num_programs > 1 else 1.0)
 
 
 def _relay_microseconds(program: GpuProgram, legs: tuple[int, ...], shapes: tuple[Shape, ...]) -> float:

@@ -29,8 +29,8 @@ EARLY_BYTES = 1_000_000
 # width 256 to 2048, all tilings): for each stage, if copies are early, or come after a look; for each 32 programs that
 # one must hear from; for 100 kB that a program reads; for 1000 tiles of 16 x 8 numbers, 32 bytes deep; for 1000 numbers
 # of a program's gates.
-_EARLY_STAGE, _STAGE, _WAIT, _READ, _TILES, _GATES = 0.95, 1.25, 0.2, 1.2, 1.25, 0.35
-NEARLY = 1.2  # it is off by 12 in 100 on average
+_EARLY_STAGE, _STAGE, _WAIT, _READ, _TILES, _GATES = 0.9, 1.15, 0.15, 0.95, 1.3, 0.4
+NEARLY = 1.2  # it is off by 11 in 100 on average
 
 
 @dataclass(frozen=True, eq=False)  # each is itself only

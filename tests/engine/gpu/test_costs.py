@@ -40,7 +40,7 @@ def predicted(row: dict[str, Any]) -> Tiling | None:
 
 def test_costs_are_near_what_was_measured() -> None:
     errors = [abs(predicted(row).microseconds / row["microseconds"] - 1) for row in RESULTS["rows"]]
-    assert sum(errors) / len(errors) < 0.13
+    assert sum(errors) / len(errors) < 0.11
 
 
 @pytest.mark.parametrize("case", by_case(), ids=lambda case: " ".join(map(str, case)))
@@ -49,4 +49,4 @@ def test_what_the_model_chooses_is_near_the_best(case: Key) -> None:
     chosen = spread(network, width, precision).tiling((1, batch), PROCESSORS, SHARED_BYTES, backward=way == "backward")
     assert chosen is not None
     times = {(row["rows"], row["units"]): row["microseconds"] for row in by_case()[case]}
-    assert times[chosen.rows, chosen.units] <= 1.1 * min(times.values())
+    assert times[chosen.rows, chosen.units] <= 1.05 * min(times.values())

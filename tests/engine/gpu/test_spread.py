@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rnnlab import Architecture, ModelError, architecture
 from rnnlab.engine.gpu import program, spread
-from rnnlab.engine.gpu.choice import Tilings, gpu_program, spread_reason
+from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.layout import PRECISIONS, padded
 from rnnlab.engine.gpu.sharing import Processors, share_of_gpu
 from rnnlab.engine.gpu.spread import CHUNK, NEARLY, WARPS, SpreadComponent, shared_memory_use
@@ -183,6 +183,20 @@ def test_a_larger_gpu_is_not_slower(
             assert large.microseconds <= NEARLY * small.microseconds
 
 
+STREAMED = [("td:gru", 73_728), ("td:tanh", 49_152)]
+"""Networks of 512 units on a GPU with so little shared memory that matrices cannot stay there."""
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize(("name", "shared_bytes"), STREAMED)
+def test_matrices_are_streamed_where_they_do_not_fit(name: str, shared_bytes: int, precision: str) -> None:
+    (component,) = components(architecture(name, input_size=3, output_size=2, units=512), precision)
+    for backward in (False, True):
+        tiling = component.tiling((1, 3), Processors(132, 132), shared_bytes, backward=backward)
+        assert tiling is not None
+        assert not tiling.is_kept
+
+
 @pytest.mark.parametrize(("units", "is_kept"), [(256, True), (2048, False)])
 def test_matrices_stay_on_the_chip_where_they_fit(units: int, is_kept: bool) -> None:
     """2048 · 8192 numbers are more than 132 multiprocessors hold."""
@@ -246,15 +260,11 @@ def test_intersections_of_many_programs_agree() -> None:
 
 @on_a_gpu
 @pytest.mark.parametrize("precision", TOLERANCES)
-@pytest.mark.parametrize(("name", "shared_bytes"), [("td:gru", 101_376), ("td:tanh", 81_920)])
+@pytest.mark.parametrize(("name", "shared_bytes"), STREAMED)
 @pytest.mark.usefixtures("new_programs")
 def test_streamed_matrices_agree(monkeypatch: pytest.MonkeyPatch, name: str, shared_bytes: int, precision: str) -> None:
-    """As on a GPU with so little shared memory that matrices cannot stay there."""
     monkeypatch.setattr(program, "shared_memory", lambda: shared_bytes)
     network = architecture(name, input_size=3, output_size=2, units=512)
-    found = spread_reason(gpu_program(network, None, precision, is_spread=True), (1, 3), torch.device("cuda"))
-    assert isinstance(found, Tilings)
-    assert not any(tiling.is_kept for tiling in found)
     compare(network, num_steps=4, batch_size=3, precisions=[precision], paths=["gpu-spread"])
 
 
