@@ -7,6 +7,7 @@ of NUM elements, number `e` of which is `row(e)` of the program's sequences and 
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from rnnlab.architecture.expressions import Expression
@@ -41,7 +42,8 @@ class SpreadWriter(CudaWriter):
         super().__init__(plan, spread.arithmetic, **options)
         self.spread, self.tiling = spread, tiling
         self.most_shared = 0
-        self.awaited: dict[tuple[Argument, NodeKey], None] = {}  # in the order in which they came up
+        # what programs of a node tell of and others wait for; a set that keeps its order
+        self.awaited: dict[tuple[Argument, NodeKey], None] = {}
 
     def text(self) -> KernelText:
         """The whole kernel."""
@@ -168,109 +170,109 @@ class SpreadNode:
         num_chunks, num_parts = stage.num_chunks(itemsize), stage.num_parts(itemsize, self.use.row_groups)
         if not num_parts:
             return
-        columns = stage.num_groups * writer.tiling.units
         writer.add("__syncthreads();")  # all have taken the sums before out of the buffers
         num_warps = WARPS // self.use.row_groups
         part, own_row = "warp", "0"
         if self.use.row_groups > 1:
             part, own_row = f"warp % {num_warps}", f"warp / {num_warps} * {self.warp_rows}"
-        head = f"if ({part} < {num_parts})" if num_parts < num_warps else ""
-        with writer.block(head):
+        with writer.block(f"if ({part} < {num_parts})" if num_parts < num_warps else ""):
             writer.add(
-                f"float sums[{self.warp_rows // 16}][{columns // 8}][4] = {{}};",
+                f"float sums[{self.warp_rows // 16}][{stage.num_groups * writer.tiling.units // 8}][4] = {{}};",
                 f"const int part = {part}, own_row = {own_row};",
                 f"int first = part * {num_chunks} / {num_parts};",
                 f"const int last = (part + 1) * {num_chunks} / {num_parts};",
             )
-            ends = self._ends(stage)
             for number, segment in enumerate(stage.segments):
                 rows, exists, is_awaited = sources[segment]
                 writer.add(f"const bool exists{number} = {exists}, is_awaited{number} = {is_awaited};")
                 writer.add(f"const char *const rows{number} = (const char *)({rows.pointer} + {segment.first});")
-            widths = [sources[segment].rows.width for segment in stage.segments]
             is_early = writer.tiling.is_early
             if not is_early:
-                self._look_first(stage, ends, widths)
-            self._copy(stage, ends, widths)
-            self._use(stage, ends, stops=is_early)
-            made = f"in_turn<{str(is_early).lower()}, {self.use.num_stages}>"
-            made += f"(first, last, address_of(buffer), {self._stage_bytes()}, copy, use)"
+                self._look_first(stage, sources)
+            self._copy(stage, sources)
+            self._use(stage, stops=is_early)
+            in_turn = (
+                f"in_turn<{str(is_early).lower()}, {self.use.num_stages}>"
+                f"(first, last, address_of(buffer), {self._stage_bytes()}, copy, use)"
+            )
             writer.add(
-                f"{made};" if is_early else f"while (!{made}) begin_again(sums, first);",
+                f"{in_turn};" if is_early else f"while (!{in_turn}) begin_again(sums, first);",
                 f"leave<{sums_width(stage.num_groups, writer.tiling.units)}>(sums, (float *)buffer);",
             )
         writer.add("__syncthreads();")
 
-    def _ends(self, stage: Stage) -> list[int]:
-        ends: list[int] = []
-        for segment in stage.segments:
-            ends.append((ends[-1] if ends else 0) + segment.num_chunks(self.writer.itemsize))
-        return ends
+    def _chunks(self, stage: Stage) -> list[tuple[Segment, range]]:
+        """The segments of a stage, and which of its chunks are theirs."""
+        ends = [0, *accumulate(segment.num_chunks(self.writer.itemsize) for segment in stage.segments)]
+        return list(zip(stage.segments, map(range, ends, ends[1:]), strict=True))
 
     def _stage_bytes(self) -> int:
         segments = [segment for stage in self.stages for segment in stage.segments]
         widest = 0 if self.use.is_kept else max(len(each.groups) for each in segments) * self.writer.tiling.units
         return (self.warp_rows + widest) * CHUNK
 
-    def _cases(self, stage: Stage, ends: Sequence[int]) -> Generator[tuple[int, Segment]]:
-        for number, segment in enumerate(stage.segments):
-            start = ends[number - 1] if number else 0
-            with self.writer.block(f"{'else ' if number else ''}if (chunk < {ends[number]})"):
+    def _cases(self, stage: Stage) -> Generator[tuple[int, Segment, int]]:
+        """Branches for a chunk of each segment: its number, itself, and the first of its chunks."""
+        for number, (segment, chunks) in enumerate(self._chunks(stage)):
+            with self.writer.block(f"{'else ' if number else ''}if (chunk < {chunks.stop})"):
                 self.writer.add(
-                    f"const int at = (chunk - {start}) * CHUNK, "
+                    f"const int at = (chunk - {chunks.start}) * CHUNK, "
                     f"bytes = min(CHUNK, {segment.depth * self.writer.itemsize} - at);"
                 )
-                yield number, segment
+                yield number, segment, chunks.start
 
-    def _look_first(self, stage: Stage, ends: Sequence[int], widths: Sequence[int]) -> None:
+    def _look_first(self, stage: Stage, sources: Mapping[Segment, Source]) -> None:
         """Lines that wait for a word of each program that tells of what the warp multiplies."""
         itemsize = self.writer.itemsize
-        for number, segment in enumerate(stage.segments):
-            start, end = ends[number - 1] if number else 0, ends[number]
+        for number, (segment, chunks) in enumerate(self._chunks(stage)):
             self.writer.add(
                 f"if (exists{number} && is_awaited{number})",
-                f"  await_programs(rows{number} + (num_live - 1) * {widths[number] * itemsize}, "
-                f"(max(first, {start}) - {start}) * CHUNK, "
-                f"min((min(last, {end}) - {start}) * CHUNK, {segment.depth * itemsize}), "
+                f"  await_programs(rows{number} + (num_live - 1) * {sources[segment].rows.row_bytes}, "
+                f"(max(first, {chunks.start}) - {chunks.start}) * CHUNK, "
+                f"min((min(last, {chunks.stop}) - {chunks.start}) * CHUNK, {segment.depth * itemsize}), "
                 f"{self.writer.tiling.units * itemsize});",
             )
 
-    def _copy(self, stage: Stage, ends: Sequence[int], widths: Sequence[int]) -> None:
-        writer, itemsize = self.writer, self.writer.itemsize
+    def _copy(self, stage: Stage, sources: Mapping[Segment, Source]) -> None:
+        """Lines that define what begins to copy a chunk, or copies again what was missing of it."""
+        writer = self.writer
         for number, segment in enumerate(stage.segments):
-            writer.add(f"const Copier lane{number}({widths[number] * itemsize}, own_row);")
+            writer.add(f"const Copier lane{number}({sources[segment].rows.row_bytes}, own_row);")
             if not self.use.is_kept:
-                writer.add(f"const Copier columns{number}({segment.matrix_width * itemsize}, 0);")
+                writer.add(f"const Copier columns{number}({segment.matrix_width * writer.itemsize}, 0);")
         with writer.block("auto copy = [&](int chunk, u32 to, auto is_again)", "};"):
-            for number, segment in self._cases(stage, ends):
-                writer.add(f"if (!exists{number}) return;")
-                copied = f"{self.warp_rows}, is_again.value"
-                rows = f"copy_rows<{copied}>(lane{number}, to, rows{number} + at, bytes, num_live - own_row);"
-                writer.add(rows, *(() if self.use.is_kept else ("if (is_again.value) return;",)))
-                for place, row in enumerate(() if self.use.is_kept else segment.matrix_rows):
+            for number, segment, _ in self._cases(stage):
+                writer.add(
+                    f"if (!exists{number}) return;",
+                    f"copy_rows<{self.warp_rows}, is_again.value>"
+                    f"(lane{number}, to, rows{number} + at, bytes, num_live - own_row);",
+                )
+                if self.use.is_kept:
+                    continue
+                writer.add("if (is_again.value) return;")  # matrices are never missing
+                for place, row in enumerate(segment.matrix_rows):
                     writer.add(
                         f"copy_rows<UNITS>(columns{number}, to + (ROWS + {place} * UNITS) * CHUNK, "
                         f"{self._matrix(segment, row)} + at, bytes, UNITS);"
                     )
 
-    def _use(self, stage: Stage, ends: Sequence[int], *, stops: bool) -> None:
-        writer, how = self.writer, str(stops).lower()
-        with writer.block("auto use = [&](int chunk, u32 from)", "};"):
-            for number, segment in self._cases(stage, ends):
+    def _use(self, stage: Stage, *, stops: bool) -> None:
+        """Lines that define what multiplies a chunk."""
+        with self.writer.block("auto use = [&](int chunk, u32 from)", "};"):
+            for number, segment, first in self._cases(stage):
                 start, stride = self.kept[segment]
-                first = ends[number - 1] if number else 0
                 right = (
                     f"Kept{{address_of(shared) + {start}, {stride}}}"
                     if self.use.is_kept
                     else "Passing{from + ROWS * CHUNK}"
                 )
                 groups = ", ".join(map(str, segment.groups))
-                writer.add(
+                self.writer.add(
                     f"if (!exists{number}) return 0u;",
-                    f"return multiply_chunk<{how}, {groups}>"
+                    f"return multiply_chunk<{str(stops).lower()}, {groups}>"
                     f"(sums, from, {right}, chunk - {first}, bytes, is_awaited{number});",
                 )
-            writer.add("return 0u;")
+            self.writer.add("return 0u;")
 
     def sum_of(self, stage: Stage, group: int) -> str:
         """Text of an element of a sum that all warps have left."""
