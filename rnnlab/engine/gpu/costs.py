@@ -11,20 +11,18 @@ from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.nodes import Product
 
-# The cost of a time step of a component, forward and backward together, for programs of 16 sequences, in microseconds:
-# _FIRST for the first node, _FURTHER for each further node or second stage, and for every 10,000 matrix numbers of a
-# program _ON_CHIP if they stay in shared memory, or _READ if they are read anew in each step. Of that, clusters take
-# _OF_CLUSTERS, because some matrices stay in registers. The estimates of `spread.py` are multiplied by SPREAD, because
-# they are too low for spread networks of these widths. A relay takes _BEHIND longer for each layer that follows
-# another, and _HANDED for 10,000 numbers of a program that multiply what is handed to it: little in bf16, where most of
-# that is done by the time the other programs' states arrive. Fitted to timings on an H200
-# (benchmarks/results/gpu-shapes-h200.json and gpu-relay-h200.json).
-_FIRST = {"bf16": 1.3, "tf32": 2.6, "float32": 3.2}
-_ON_CHIP = {"bf16": 0.8, "tf32": 1.15, "float32": 2.0}
-_OF_CLUSTERS = {"bf16": 0.85, "tf32": 1.0, "float32": 1.0}
-_FURTHER, _READ = 0.9, 2.7
-SPREAD = {"bf16": 1.05, "tf32": 1.5, "float32": 1.15}
+# Microseconds of a time step of a component, forward and backward together, for programs of 16 sequences. Fitted to
+# timings on an H200 (benchmarks/results/gpu-shapes-h200.json and gpu-relay-h200.json).
+_FIRST = {"bf16": 1.3, "tf32": 2.6, "float32": 3.2}  # for the first node
+_FURTHER = 0.9  # for each further node or second stage
+_ON_CHIP = {"bf16": 0.8, "tf32": 1.15, "float32": 2.0}  # for 10,000 matrix numbers of a program, in shared memory
+_READ = 2.7  # for as many that are read anew in each step
+_OF_CLUSTERS = {"bf16": 0.85, "tf32": 1.0, "float32": 1.0}  # what clusters take of that: some numbers are in registers
+# A relay takes _BEHIND longer for each layer that follows another, and _HANDED for 10,000 numbers of a program that
+# multiply what is handed to it: little in bf16, where most of that is done by the time its own states have come.
 _BEHIND, _HANDED = 0.22, {"bf16": 0.25, "tf32": 1.15, "float32": 2.0}
+# The estimates of `spread.py` are too low for networks of these widths, and are multiplied by this.
+SPREAD = {"bf16": 1.05, "tf32": 1.5, "float32": 1.15}
 
 
 def microseconds_alone(

@@ -141,8 +141,8 @@ def launch_spread(
 ) -> None:
     """Launch the kernel of a spread component, for as many teams at a time as the GPU has room for.
 
-    A team is the programs of the same sequences of a member. They wait for one another, so they must run at once. What
-    they wait for is numbers in place of the words that are left here.
+    A team is the programs of the same sequences of a member. They wait for one another, so they must run at once: each
+    waits until numbers have replaced the words that this function fills their arrays with.
     """
     tilings = arrays.program.tilings(number, (arrays.P, arrays.B), arrays.processors)
     assert not isinstance(tilings, str), tilings  # `choose` has checked

@@ -32,8 +32,9 @@ def _side_by_side(shapes: tuple[Shape, ...]) -> str:
 
 def relay_cut(program: GpuProgram, sizes: tuple[int, int], processors: int, device: torch.device) -> RelayCut | str:
     """How the layers of a network run side by side, or why they cannot."""
-    obstacle = "Triton's interpreter has no clusters" if is_interpreted() else cuda_obstacle(device)
-    if obstacle := obstacle or _obstacle(program):
+    if is_interpreted():
+        return "Triton's interpreter has no clusters"
+    if obstacle := cuda_obstacle(device) or _obstacle(program):
         return obstacle
     found: list[tuple[Shape, ...]] = []
     for legs in program.relays:

@@ -1,4 +1,4 @@
-"""Nodes that fit on one multiprocessor, or on a cluster of them: matrices and last states stay in shared memory.
+"""Nodes that fit on one multiprocessor, or on a cluster of them: matrices and last states stay on the chip.
 
 A component whose matrices fit runs so in populations: one program for each member and some of its sequences, or a few
 programs of a cluster that share its units, which need to wait for nobody else. States of longer ago than a step come
@@ -24,7 +24,7 @@ MOST_UNITS = 256
 MOST_NODES = 8
 NUMBERS_OF_ROWS = (64, 32, 16)  # how many sequences a program may take
 CLUSTERS = (2, 4, 8)  # how many programs may share units
-LOOKS = 16  # numbers that a leg of a relay keeps of others: two for each edge that is handed on
+LOOKS = 16  # numbers that a leg of a relay keeps of others in shared memory: two for each edge that is handed on
 LEAST_WARPS, MOST_WARPS = 8, 16  # of a program of few rows, whose steps are short; or each has too few registers
 
 Reader = tuple[NodeCode, Product]
@@ -54,8 +54,8 @@ class Warps(NamedTuple):
 def warps_of(units: int, shape: Shape, *, is_leg: bool = False) -> Warps:
     """As wide as memory is read in long pieces, and at most twice 16 rows; where there are few rows, more and narrower.
 
-    The legs of a relay have the same number of threads, whose registers that of most warps limits: with twice 16 rows
-    a warp, few sequences and many take equally many warps.
+    All legs of a relay run with as many threads as the one that needs most, and the more threads, the fewer registers
+    each has. So warps of a leg take twice 16 rows from 32 on: then legs of 16 and of 32 sequences need equally many.
 
     >>> warps_of(118, Shape(64))
     Warps(num_warps=8, num_row_groups=2, row_tiles=2, unit_tiles=4)
@@ -329,7 +329,7 @@ class Layout:
             self.gates_bytes = rows * self.gates.stride
             self.delayed = {}
         elif backward:
-            # where states are handed back, gates are still multiplied when those of the next moment come
+            # where gradients are handed back, gates are still multiplied when those of the next moment come
             self.num_buffers = 2 if resident.handed else 1
             self.gates = self._place(self.num_buffers * rows, most_gates * share)
             self.gates_bytes = rows * self.gates.stride

@@ -166,7 +166,10 @@ class BackwardKernel:
             writer.add("__syncthreads();")
 
     def multiply(self, target: str, pairs: Pairs, gates: Place, matrix: Place, moved: str = "0") -> None:
-        """Lines that add gradients of gates in shared memory times rows of a matrix, for the units of each program."""
+        """Lines that add gradients of gates in shared memory times rows of a matrix, for the units of each program.
+
+        The gradients lie `moved` bytes behind the place for gates.
+        """
         writer, itemsize = self.writer, self.writer.itemsize
         for mine, theirs in runs(pairs, writer.share):
             left = f"{gates.start + theirs.start * itemsize} + {moved} + top * {gates.stride}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rnnlab.architecture.expressions import Expression
@@ -70,7 +71,7 @@ class BackwardNode:
             self._late(program.late)
         with writer.block(""):
             self._moment(program.backward)
-        if self is self.kernel.nodes[-1]:  # the first of the moment: of the moment before is told while others wait
+        if self is self.kernel.nodes[-1]:  # the first node of a moment: others may now be told of the moment before
             if not self.layout.sends_gates and self.handed:
                 with writer.block("if (position)"):
                     self._hear_handed_back(self.handed[-1], f"(time + {writer.step})")
@@ -229,7 +230,8 @@ class BackwardNode:
         self._send_parts("parts")
         if is_last:
             self._in_next(self._read_out)
-            self._add_handed_back(self.handed[:1])
+            if self.handed:
+                self._multiply_handed_back(self.handed[0])
         self._hear_parts(target)
         if is_last:
             self._hand_back_sums()
@@ -244,6 +246,7 @@ class BackwardNode:
 
     @property
     def _parts(self) -> str:
+        """Where the sums of an exchange come, from all programs: two places take turns."""
         return f"{self.layout.parts} + turn % 2 * {self.layout.parts_bytes}"
 
     def _send_parts(self, parts: str) -> None:
@@ -254,23 +257,21 @@ class BackwardNode:
         self.writer.hear(self.layout, str(self.layout.parts_bytes))
         self.writer.add(f"add_parts({target}, shared + place);")
 
-    def _add_handed_back(self, handed: Sequence[Product]) -> None:
-        """Lines for a program's part of what is handed back, while an exchange is on its way."""
-        for product in handed:
-            self.writer.add("float back[PROGRAMS][M][N][4] = {};")
-            matrix = self.layout.matrices[product.name]
-            self.kernel.multiply("back", product.pairs, self.layout.gates, matrix, self._own_gates)
+    def _multiply_handed_back(self, product: Product) -> None:
+        """Lines for a program's part of what is handed back."""
+        self.writer.add("float back[PROGRAMS][M][N][4] = {};")
+        matrix = self.layout.matrices[product.name]
+        self.kernel.multiply("back", product.pairs, self.layout.gates, matrix, self._own_gates)
 
     def _hand_back_sums(self) -> None:
         """Lines that send the parts of what is handed back; the last ones come while the next moment computes."""
-        for place, product in enumerate(self.handed):
-            if place:
-                with self.writer.block(""):
-                    self._hear_handed_back(self.handed[place - 1], "time")
-                with self.writer.block(""):
-                    self._add_handed_back([product])
-                    self._send_parts("back")
-            else:
+        if self.handed:  # the first was multiplied while the node's own sums were on their way
+            self._send_parts("back")
+        for before, product in pairwise(self.handed):
+            with self.writer.block(""):
+                self._hear_handed_back(before, "time")
+            with self.writer.block(""):
+                self._multiply_handed_back(product)
                 self._send_parts("back")
 
     def _hear_handed_back(self, product: Product, time: str) -> None:

@@ -117,7 +117,7 @@ class ResidentWriter(CudaWriter):
         assert self.leg is not None
         flags = f"(int *){self.array('told', self.leg.number)} + (member * num_blocks + first_row / ROWS) * PROGRAMS"
         self.add("__syncthreads();", "meet();")
-        # backward they meet in the middle of a moment, and once more at the end: before the first nothing is done
+        # forward they meet after each moment; backward in the middle of each, for the one before, and at the very end
         with self.block(f"for (int step = {0 if backward else 1}; step <= T; ++step)"):
             self.add("__syncthreads();")
             with self.block("if (warp == WARPS)"):

@@ -18,19 +18,22 @@ from rnnlab.engine.plan import Component
 from rnnlab.graph.elements import NodeKey
 
 WARPS = 8
-CHUNK = 64  # bytes of a row that are copied at a time; these three as in spread.cu
-MOST_STAGES = 9
+CHUNK = 64  # bytes of a row that are copied at a time, as in spread.cu
+MOST_STAGES = 9  # copies on their way at a time
 
-# How many bytes all programs together copy, in a stage, before these are known to be there, and again until they are.
-# More would hold up the stores that they wait for: the second-level cache passes on some 5000 bytes a nanosecond.
+# If all programs together copy no more than this in a stage, they copy numbers before these are known to be there, and
+# again until they are. More would hold up the stores that they wait for: the second-level cache passes on some 5000
+# bytes a nanosecond.
 EARLY_BYTES = 1_000_000
 
 # Microseconds of a moment, fitted to timings on an H200 (benchmarks/results/gpu-tilings-h200.json; tanh, LSTM and GRU,
-# width 256 to 2048, all tilings): for each stage, if copies are early, or come after a look; for each 32 programs that
-# one must hear from; for 100 kB that a program reads; for 1000 tiles of 16 x 8 numbers, 32 bytes deep; for 1000 numbers
-# of a program's gates.
-_EARLY_STAGE, _STAGE, _WAIT, _READ, _TILES, _GATES = 0.9, 1.15, 0.15, 0.95, 1.3, 0.4
-NEARLY = 1.2  # it is off by 11 in 100 on average
+# width 256 to 2048, all tilings).
+_EARLY_STAGE, _STAGE = 0.9, 1.15  # for each stage, if copies are early, or come after a look
+_WAIT = 0.15  # in each stage, for each 32 programs that one must hear from
+_READ = 0.95  # for 100 kB that a program reads
+_TILES = 1.3  # for 1000 tiles of 16 x 8 numbers, 32 bytes deep
+_GATES = 0.4  # for 1000 numbers of a program's gates
+NEARLY = 1.2  # estimates that differ less count as equal: they are off by 11 in 100 on average
 
 
 @dataclass(frozen=True, eq=False)  # each is itself only

@@ -1,8 +1,8 @@
 """The backward kernel of a component that is spread over the GPU.
 
 A node does not send gradients: it fetches them. Whoever read its state tells of the gradients of its own gates, and the
-node multiplies them by its own rows of that edge's matrix. They have an array of their own, for nobody could tell them
-from the gates in whose place they would be.
+node multiplies them by its own rows of that edge's matrix. These gradients have an array of their own: where
+other kernels leave them, in the place of the gates, nobody could tell them from gates that are still there.
 After its moments a node goes on to the times before the sequence, whose gradients are those of the initial state.
 """
 
