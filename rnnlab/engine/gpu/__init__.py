@@ -25,7 +25,7 @@ A model (`engine/model.py`) calls `choice.choose`, which returns a `GpuProgram`,
         spread_node.py, spread.cu  what both passes share, as a writer and as a library
         spread_forward.py          the two kernels
         spread_backward.py
-    resident kernels (CUDA C++)    one program, or a cluster of them, keeps a member's matrices in shared memory
+    resident kernels (CUDA C++)    one program, or a cluster of them, keeps a member's matrices on the chip
         resident.py                what fits, and how it is divided
         resident_writer.py         what both passes share, as a writer and, in resident.cu, as a library
         resident_forward.py        the two kernels

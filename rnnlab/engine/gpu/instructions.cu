@@ -135,7 +135,7 @@ DEVICE void show(int *flag, int value) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
 
-// numbers that tell of themselves, for they are never this word
+// numbers that tell of themselves: where one is not there yet lies this word, which no number is
 constexpr u32 MISSING = ~0u;
 
 DEVICE u32 seen(const u32 *word) {
@@ -152,4 +152,4 @@ DEVICE bool lacks_a_word(u32 piece) {  // of 16 bytes that were copied to shared
   return most_of(x) == MISSING;
 }
 
-DEVICE void take_for_changed(int &x) { asm volatile("" : "+r"(x)); }  // the compiler cannot know better
+DEVICE void take_for_changed(int &x) { asm volatile("" : "+r"(x)); }  // the compiler must think that it may be

@@ -1,10 +1,11 @@
 // What kernels of resident nodes share: one program holds the nodes of one member's component for ROWS sequences, or
 // PROGRAMS of a cluster share them, SHARE units of each.
 //
-// Matrices stay in shared memory. Warps form a grid: each has M times 16 rows and 8 * N units. Its threads keep states and
-// gradients where the matrix units leave sums: thread `lane` has rows lane / 4 and 8 more of each 16, and of each tile of
-// 8 columns numbers 2 * (lane % 4) and the next. So all gates of a unit meet in one thread. Which unit a column stands
-// for is free: here those of a thread are neighbours, U = 2 * N in a row, so that memory is read and written in long pieces.
+// Matrices stay in shared memory, some of a cluster's in registers. Warps form a grid: each has M times 16 rows and 8 * N
+// units. Its threads keep states and gradients where the matrix units leave sums: thread `lane` has rows lane / 4 and 8
+// more of each 16, and of each tile of 8 columns numbers 2 * (lane % 4) and the next. So all gates of a unit meet in one
+// thread. Which unit a column stands for is free: here those of a thread are neighbours, U = 2 * N in a row, so that memory
+// is read and written in long pieces.
 
 constexpr int U = 2 * N;
 
@@ -227,7 +228,7 @@ DEVICE void multiply_all(float (&sums)[G][M][N][4], u32 left, int left_stride, u
   }
 }
 
-// The same of tiles, where the warp's part of the matrix stays in registers: steps of two, gates, tiles of 8 columns.
+// The same of tiles, where the warp's part of the matrix stays in registers: two steps at a time, gates, tiles of 8 columns.
 template <int STEPS, int G, int N>
 DEVICE void keep_right(u32 (&kept)[STEPS][G][N][4], u32 right, int right_stride, int gate_bytes) {
   const int lane = threadIdx.x % 32;

@@ -40,7 +40,7 @@ class _Forward:
         self._bring_delayed("0", "0")
         self._bring_handed("0", None)
         writer.begin(layout)
-        writer.keep_in_registers([each for node in self.nodes for each in node.multiplied_tiles])
+        writer.keep_in_registers([each for node in self.nodes for each in node.own_products])
         if layout.handed:
             self._take_handed("0", "1", None)
         with writer.block("for (int position = 0; position < T; ++position)"):
@@ -151,8 +151,8 @@ class _Node:
     # ----------------------------------------------------------------------------------------------- before the loop
 
     @property
-    def multiplied_tiles(self) -> list[tuple[Place, Pairs]]:
-        """The matrices that multiply states of the component, and which of their gates each stage needs."""
+    def own_products(self) -> list[tuple[Place, Pairs]]:
+        """The matrices that multiply states of the component, and their gates, stage by stage."""
         found: list[tuple[Place, Pairs]] = []
         for stage, fresh in enumerate(self.fresh[: len(self.outputs)]):
             for product in self.code.internal:

@@ -263,10 +263,10 @@ class ResidentWriter(CudaWriter):
         return f"address_of(shared) + {matrix.start} + ({gate} * SHARE + first_column) * {matrix.stride}"
 
     def keep_in_registers(self, products: Sequence[tuple[Place, Pairs]]) -> None:
-        """Lines that load matrices which multiply tiles, as many as there are registers for, first ones first.
+        """Lines that load matrices which multiply tiles, first ones first, as far as there are registers for them.
 
-        From shared memory a step would read all of a program's, at 128 bytes a cycle. A number that is split takes two
-        registers, for the compiler splits it once.
+        Else every step would read them from shared memory, at 128 bytes a cycle. A number that is split takes two
+        registers, for the compiler splits it only once, and keeps both halves.
         """
         warps = self.resident.warps(self.shape)
         if not self.is_cluster or warps.row_tiles > 1:
@@ -275,7 +275,8 @@ class ResidentWriter(CudaWriter):
         for matrix, mine in dict.fromkeys((matrix, each) for matrix, pairs in products for each in _gates_of(pairs)):
             first, count = mine
             deep = self.width * self.itemsize // 64
-            if (left := left - 4 * deep * count * (2 if self.arithmetic.is_split else 1)) < 0:
+            left -= 4 * deep * count * (2 if self.arithmetic.is_split else 1)
+            if left < 0:
                 return
             name = f"right{len(self._in_registers)}"
             self._in_registers[matrix, first, count] = name

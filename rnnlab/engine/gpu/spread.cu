@@ -1,19 +1,19 @@
 // What kernels of a spread network share: telling one another, and products whose depth eight warps share.
 //
-// A program holds UNITS units of one node for ROWS sequences. Each of its warps, which have all rows or half of them, copies
-// its own part of the depth, 64 bytes of every row at a time (a chunk), multiplies it, and leaves its sums in shared memory,
+// A program holds UNITS units of one node for ROWS sequences. Each of its warps has a part of the depth, for all rows or for
+// half of them: it copies 64 bytes of every row at a time (a chunk), multiplies them, and leaves its sums in shared memory,
 // where the threads that compute the formulas add them up.
 
 constexpr int CHUNK = 64;  // bytes of a row that are copied at a time
 
 // -------------------------------------------------------------------------------------------------------------- telling
 
-// Numbers tell of themselves. Before the launch the arrays that programs read from one another are filled with words that
-// no number is (`MISSING`). Who reads them looks again until no such word is left. So no other word need say that they are
-// there, and nobody need wait for a store to arrive before the next. That relies on this alone: a word of 32 bits is
-// written whole, and who looks again asks the second-level cache, not a copy of his own.
+// Numbers tell of themselves. Before the launch the arrays that programs read from one another are filled with a word that
+// no number is (`MISSING`). A reader looks again until no such word is left. So no other word need say that numbers are
+// there, and no store need arrive before the next one begins. This relies on two things alone: a word of 32 bits is
+// written whole, and whoever looks again asks the second-level cache, not a copy nearby.
 
-// the word is not one that is missing: NaN in place of another NaN
+// a word that may be told: MISSING is a NaN, and another NaN takes its place
 DEVICE u32 never_missing(u32 word) { return min(word, MISSING - 1); }
 
 DEVICE void tell(float *to, float x, bool is_live) {
@@ -25,7 +25,8 @@ DEVICE void tell(Half *to, float x, bool is_live) {
   if (is_live && threadIdx.x % 2 == 0) show((u32 *)to, never_missing(both(x, other)));
 }
 
-// a thread's numbers that another program tells of, all that are missing asked for at once; `place(e)` is of a live one
+// a thread waits for its numbers that another program tells of, and asks for all that are missing at once; `place(e)` is
+// that of a live one
 template <int NUM, class IsLive, class Place>
 DEVICE void await(float (&x)[NUM], bool is_awaited, IsLive is_live, Place place) {
   bool are_there = true;
@@ -41,8 +42,8 @@ DEVICE void await(float (&x)[NUM], bool is_awaited, IsLive is_live, Place place)
   } while (is_awaited && !are_there);
 }
 
-// A warp waits until a word of each program has come, of those that tell of bytes `first` to `last` of a row, `distance`
-// each. Then most others are there too: who copies much too early holds up the stores that he waits for.
+// A warp waits until a word has come of each program that tells of bytes `first` to `last` of a row, of `distance` bytes
+// each. Then most other words are there too: large copies that come too early hold up the stores that they wait for.
 DEVICE void await_programs(const char *row, int first, int last, int distance) {
   for (int at = first + threadIdx.x % 32 * distance; at < last; at += 32 * distance)
     while (seen((const u32 *)(row + at)) == MISSING) {
@@ -70,8 +71,8 @@ struct Copier {
   }
 };
 
-// a warp copies a chunk of `bytes` from each of COUNT rows, of which the first `live` are there; or of that chunk, which
-// it has copied, the pieces that came with a word missing
+// a warp copies a chunk of `bytes` from each of COUNT rows, of which the first `live` are there; if it IS_AGAIN, only those
+// pieces in which a word is missing
 template <int COUNT, bool IS_AGAIN = false>
 DEVICE void copy_rows(const Copier &lane, u32 to, const char *from, int bytes, int live) {
   if (lane.number * 16 >= bytes) return;
@@ -127,8 +128,9 @@ DEVICE void multiply_step(float (&sums)[M][N][4], const u32 (&a)[M][4], u32 righ
   (group(Number<GROUPS>()), ...);
 }
 
-// The same of a chunk, whose groups' columns follow one another in the matrix. If words are awaited, the greatest of a
-// lane's: MISSING if one is missing. With STOPS nothing is multiplied then; but that has to be known before the rest goes on.
+// The same of a chunk, whose groups' columns follow one another in the matrix. If words are awaited, the result is the
+// greatest that a lane has seen: MISSING if one is missing. With STOPS nothing is multiplied then and all lanes return
+// MISSING, but they have to know before any of them goes on.
 template <bool STOPS, int... GROUPS, int M, int N, class Right>
 DEVICE u32 multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right &matrix, int chunk, int bytes,
                           bool is_awaited) {
@@ -138,7 +140,7 @@ DEVICE u32 multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right &
   u32 a[2][M][4], most = 0;
   auto load = [&](int step) {
 #pragma unroll
-    for (int m = 0; m < M; ++m) {  // together the lanes have every word once
+    for (int m = 0; m < M; ++m) {  // the lanes have every word once between them
       load_tiles(a[step][m], (left ^ (step * STEP)) + m * 16 * CHUNK);
       most = max(most, most_of(a[step][m]));
     }
@@ -150,15 +152,15 @@ DEVICE u32 multiply_chunk(float (&sums)[M][N][4], u32 chunk_start, const Right &
   }
   multiply_step<GROUPS...>(sums, a[0], right, matrix, chunk, 0);
   if (bytes == CHUNK) {
-    if (!STOPS || M > 2) load(1);  // again, if there are many: threads have no room for them all
+    if (!STOPS || M > 2) load(1);  // a second time where rows are many: threads have no room to keep them all
     multiply_step<GROUPS...>(sums, a[1], right, matrix, chunk, 1);
   }
   return !STOPS && is_awaited ? most : 0;
 }
 
-// Chunk after chunk of a warp's part of the depth: `copy` begins to bring one, `use` multiplies it and returns MISSING if a
-// word was missing. With STOPS, what is missing of all chunks on their way is then copied again, at once. Without, it goes
-// on to the end; the result is whether nothing was missing.
+// Chunk after chunk of a warp's part of the depth: `copy` begins to bring one, `use` multiplies it and returns MISSING if
+// a word was missing. With STOPS, what is missing of all chunks on their way is then copied again, at once. Without, the
+// warp goes on to the end, and the result is whether nothing was missing.
 template <bool STOPS, int STAGES, class Copy, class Use>
 DEVICE bool in_turn(int first, int last, u32 buffer, int stage_bytes, Copy copy, Use use) {
   auto place = [&](int chunk) { return buffer + (chunk - first) % STAGES * stage_bytes; };
@@ -194,7 +196,7 @@ DEVICE bool in_turn(int first, int last, u32 buffer, int stage_bytes, Copy copy,
 template <int M, int N> DEVICE void begin_again(float (&sums)[M][N][4], int &first) {
 #pragma unroll
   for (int i = 0; i < M * N * 4; ++i) (&sums[0][0][0])[i] = 0.0f;
-  take_for_changed(first);  // or addresses that are computed from it would be kept, in registers that the rest needs
+  take_for_changed(first);  // else addresses computed from it would be kept, in registers that all else needs
 }
 
 // a warp's sums to its own part of shared memory, rows of WIDTH numbers
