@@ -6,10 +6,9 @@ Parts by name, all by default:
   populations  training steps of many small models against cuDNN, JAX and batched products
   single       training steps of one model against cuDNN, loops by hand and JAX
   flashrnn     the same against FlashRNN, which compiles for minutes
-Each case is compared with float64 before it is timed. JAX compiles beside what is not timed, the checks and the errors,
-and stands still during first calls; then one step at a time has the GPU. The table goes to
-benchmarks/results/gpu-h200.json as it grows, rows that miss their goals and cases that fail included, and `seconds`
-tells where the time goes.
+Each case is compared with float64 before it is timed. JAX compiles while errors are measured, which are not timed; then
+one step at a time has the GPU. The table goes to benchmarks/results/gpu-h200.json as it grows, rows that miss their
+goals and cases that fail included, and `seconds` tells where the time goes.
 """
 
 import argparse

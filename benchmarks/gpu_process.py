@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 Row = dict[str, Any]
 LATE = "not finished in time"
-NICE = 5  # of scripts that compile: they have a third of the cores beside as many processes
+NICE = 5  # of scripts that compile: beside as many processes as there are cores, they get a third of these
 
 
 class Outcome(NamedTuple):
@@ -144,7 +144,7 @@ def in_parallel(
 class Script:
     """Another script of this folder, started at once; it compiles, and once it is sent a line prints rows of JSON.
 
-    It compiles beside other things, which come before it where there are not cores enough.
+    Other processes come before it where there are not cores enough.
     """
 
     def __init__(self, name: str, *arguments: str) -> None:

@@ -27,7 +27,7 @@ from rnnlab.engine.model import Model
 STEPS, INPUTS, OUTPUTS = 180, 27, 16
 PASSES = ("forward", "backward")
 LIMITS: dict[str, Any] = {"seconds": 300.0, "task_seconds": 120.0, "is_spoilt": lambda _: False}  # of compiling
-CASES = (  # network, width, precision, batch
+NETWORKS = (  # network, width, precision, batch
     ("sh:tanh", 256, "bf16", 64),
     ("sh:tanh", 1024, "bf16", 64),
     ("sh:lstm", 256, "bf16", 64),
@@ -43,7 +43,7 @@ CASES = (  # network, width, precision, batch
 )
 
 
-class Row(NamedTuple):
+class Case(NamedTuple):
     """A tiling of one pass of a network; the other pass is as it would be."""
 
     network: str
@@ -63,8 +63,8 @@ def model_of(network: str, width: int, precision: str, batch: int) -> tuple[Mode
     return model, x, dy
 
 
-def tilings(case: Row, model: Model) -> tuple[Tiling, Tiling] | None:
-    """Of both passes, if it fits at once."""
+def tilings(case: Case, model: Model) -> tuple[Tiling, Tiling] | None:
+    """Those of both passes, if the one that is asked for fits at once."""
     program, room = model._chosen_kernels(case.batch).program, processors(torch.device("cuda", 0))
     (number,) = (number for number, component in enumerate(program.plan.components) if not component.is_hoisted)
     usual = program.tilings(number, (1, case.batch), room)
@@ -78,14 +78,14 @@ def tilings(case: Row, model: Model) -> tuple[Tiling, Tiling] | None:
     return (usual[0], found) if is_backward else (found, usual[1])
 
 
-def rows() -> Iterator[Row]:
+def cases() -> Iterator[Case]:
     """All that may fit."""
-    for case in CASES:
+    for network in NETWORKS:
         for sequences, units, way in product((16, 32, 64), (8, 16, 32, 64), PASSES):
-            yield Row(*case, way, sequences, units)
+            yield Case(*network, way, sequences, units)
 
 
-def compiled(case: Row) -> bool:
+def compiled(case: Case) -> bool:
     """Run it once, which compiles it, in a process of its own; whether it fits."""
     torch.set_num_threads(1)  # a process for each core does this at the same time
     model, x, dy = model_of(*case[:4])
@@ -98,15 +98,15 @@ def compiled(case: Row) -> bool:
     return True
 
 
-def timed(fitting: Sequence[Row]) -> Iterator[dict[str, Any]]:
+def timed(fitting: Sequence[Case]) -> Iterator[dict[str, Any]]:
     """Microseconds of each, one after another."""
-    for case, same in groupby(fitting, lambda row: row[:4]):
-        model, x, dy = model_of(*case)
-        for row in same:
-            both = tilings(row, model)
+    for network, same in groupby(fitting, lambda case: case[:4]):
+        model, x, dy = model_of(*network)
+        for case in same:
+            both = tilings(case, model)
             with mock.patch.object(GpuProgram, "tilings", return_value=both):
-                spent = kernel_microseconds(model, x, dy)[PASSES.index(row.way)] / STEPS
-            named = dict(zip(("network", "width", "precision", "batch", "pass", "rows", "units"), row, strict=True))
+                spent = kernel_microseconds(model, x, dy)[PASSES.index(case.way)] / STEPS
+            named = dict(zip(("network", "width", "precision", "batch", "pass", "rows", "units"), case, strict=True))
             yield named | {"microseconds": round(spent, 3)}
 
 
@@ -124,11 +124,11 @@ def kernel_microseconds(model: Model, x: torch.Tensor, dy: torch.Tensor) -> list
 
 def main() -> None:
     """Compile all, as many at a time as there are cores, time them and write the file."""
-    everything = list(rows())
-    outcomes = in_parallel(compiled, [(row,) for row in everything], **LIMITS)
-    failed = {row: outcome.failure for row, outcome in zip(everything, outcomes, strict=True) if outcome.failure}
+    every = list(cases())
+    outcomes = in_parallel(compiled, [(case,) for case in every], **LIMITS)
+    failed = {case: outcome.failure for case, outcome in zip(every, outcomes, strict=True) if outcome.failure}
     assert not failed, failed
-    found = list(timed([row for row, outcome in zip(everything, outcomes, strict=True) if outcome.result]))
+    found = list(timed([case for case, outcome in zip(every, outcomes, strict=True) if outcome.result]))
     table = {
         "device": torch.cuda.get_device_name(),
         "versions": {"torch": torch.__version__},
