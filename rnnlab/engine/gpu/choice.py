@@ -93,7 +93,8 @@ def choose(
     if isinstance(found, str):
         return Choice(own.program, f"{own.text}: {found}")
     alone, together = own.microseconds, SPREAD[precision] * _microseconds_a_step(spread, found)
-    if found.num_turns > (1 if is_on_chip(population) else _MOST_TURNS if alone is None else math.inf):
+    most_turns = 1 if is_on_chip(population) else _MOST_TURNS if alone is None else math.inf
+    if found.num_turns > most_turns:
         return Choice(own.program, f"{own.text}: it would take {found.num_turns} turns if it were spread")
     if alone is not None and alone <= together:
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
