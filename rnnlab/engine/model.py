@@ -4,6 +4,7 @@ import json
 import operator
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -357,9 +358,9 @@ class Model(nn.Module):
         kernels = self.path.removeprefix("gpu-") if self.path.startswith("gpu-") else "auto"
         sizes, device = (self.population or 1, batch), self._any_array.device
         programs = _PROGRAMS.setdefault(self, {})
-        return choose(
-            self.architecture, self.nonlinearity, self.precision, kernels, sizes, device, programs=programs, **options
-        )
+        network = (self.architecture, self.nonlinearity, self.precision)
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():  # whose room is asked for
+            return choose(*network, kernels, sizes, device, programs=programs, **options)
 
     def _path_and_reason(self) -> tuple[str, str]:
         some = self._any_array

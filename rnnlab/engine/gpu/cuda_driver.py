@@ -45,7 +45,7 @@ class CudaFunction:
             _check(_driver().cuModuleGetFunction(ctypes.byref(self._function), module, b"kernel"), "find a kernel")
             wanted = _driver().cuFuncSetAttribute(self._function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared_bytes))
             _check(wanted, f"reserve {shared_bytes} bytes of shared memory")
-        self._shared_bytes = shared_bytes
+        self._device, self._shared_bytes = device, shared_bytes
 
     def launch(self, grid: tuple[int, int, int], num_threads: int, arguments: Sequence[int], *, at_once: bool) -> None:
         """Launch a grid of programs (thread blocks) on the current stream.
@@ -70,7 +70,9 @@ class CudaFunction:
         (a GPC), and these parts differ in size.
         """
         config, found = _LaunchConfig(num_programs, 1, 1, 32, 1, 1, self._shared_bytes, None, None, 0), ctypes.c_int()
-        asked = _driver().cuOccupancyMaxActiveClusters(ctypes.byref(found), self._function, ctypes.byref(config))
+        with torch.cuda.device(self._device):
+            enter_device(self._device)
+            asked = _driver().cuOccupancyMaxActiveClusters(ctypes.byref(found), self._function, ctypes.byref(config))
         _check(asked, f"say how many clusters of {num_programs} programs it runs at once")
         return found.value
 

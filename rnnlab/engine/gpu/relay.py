@@ -15,6 +15,7 @@ import torch
 from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.program import GpuProgram, cluster_size, cuda_obstacle, is_interpreted, shared_memory
 from rnnlab.engine.gpu.resident import CLUSTERS, Shape
+from rnnlab.errors import ModelError
 
 
 class RelayCut(tuple[tuple[Shape, ...], ...]):
@@ -62,7 +63,10 @@ def _shapes(
     found: list[tuple[Shape, ...]] = []
     for num_programs in CLUSTERS:
         of_legs = [[each for each in program.shapes(leg) if each.num_programs == num_programs] for leg in legs]
-        most = min(processors // num_programs, most_clusters(device, num_programs))
+        try:
+            most = min(processors // num_programs, most_clusters(device, num_programs))
+        except ModelError as error:  # a GPU, or the part of one that this process has, may refuse clusters
+            return str(error)
         fitting = smallest_that_fit(of_legs, sizes, most)
         if fitting is not None:
             found.append(fitting)

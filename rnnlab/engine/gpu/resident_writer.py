@@ -250,7 +250,8 @@ class ResidentWriter(CudaWriter):
             count = mine.stop - mine.start
             target = f"(float (&)[{count}][M][N][4]){sums}[{places.index(theirs.start)}]"
             rows = f"address_of(shared) + {left} + top * {left_stride}, {left_stride}"
-            if kept := self._in_registers.get((matrix, mine.start, count)):
+            kept = self._in_registers.get((matrix, mine.start, count))
+            if kept and are_tiles:  # a tied matrix may multiply both what a leg computes and what is handed to it
                 self.add(f"multiply_kept({target}, {rows}, {kept});")
                 continue
             self.add(

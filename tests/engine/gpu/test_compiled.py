@@ -138,6 +138,10 @@ class Driver:
         stream._obj.value = 5
         return 0 if self._current == 110 else 201
 
+    def cuOccupancyMaxActiveClusters(self, found: Any, *_: object) -> int:  # noqa: N802
+        found._obj.value = 15
+        return 0 if self._current == 110 else 201
+
     def cuGetErrorString(self, code: int, text: object) -> int:  # noqa: N802
         message = {200: b"device kernel image is invalid", 201: b"invalid device context"}[code]
         ctypes.cast(text, ctypes.POINTER(ctypes.c_char_p))[0] = message  # type: ignore[arg-type]
@@ -167,6 +171,13 @@ def test_machine_code_that_never_loads_is_an_error() -> None:
 def test_kernels_load_where_torch_has_not_computed_yet(driver: Driver) -> None:
     CudaFunction("a", 1, 0)
     assert driver.num_loaded == 1
+
+
+@pytest.mark.usefixtures("compiler")
+def test_clusters_are_counted_on_the_kernels_own_gpu(driver: Driver) -> None:
+    made = CudaFunction("a", 1, 0)
+    driver.cuCtxSetCurrent(ctypes.c_void_p(100))  # that of device 0
+    assert made.most_clusters(8) == 15
 
 
 @pytest.mark.usefixtures("driver")

@@ -142,6 +142,24 @@ def test_heads_side_by_side_agree() -> None:
     check(network, num_steps=5, batch_size=3)
 
 
+def tied(cell: str) -> Architecture:
+    """Two layers, of which the upper one multiplies its own states and those of the lower one by the same matrix."""
+    nodes = [NodeSpec(name="x", kind="input", units=3), NodeSpec(name="y", kind="output", units=2)]
+    nodes += [NodeSpec(name=name, kind="hidden", units=30, cell=cell) for name in "ab"]
+    edges = [("x", "a", 0, None), ("a", "a", 1, None), ("a", "b", 0, "W"), ("b", "b", 1, "W"), ("b", "y", 0, None)]
+    return Architecture(
+        nodes, [EdgeSpec(source=(a, 0), target=(b, 0), delay=delay, weights=name) for a, b, delay, name in edges]
+    )
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("cell", ["tanh", "lstm"])
+def test_layers_that_share_a_matrix_agree(cell: str, precision: str) -> None:
+    network = tied(cell)
+    assert gpu_program(network, None, precision, is_spread=False, is_relay=True).relays
+    check(network, precision, batch_size=3)
+
+
 @settings(max_examples=8)
 @given(towers(), st.integers(1, 6), st.sampled_from(sorted(TOLERANCES)), st.integers(0, 3))
 def test_random_towers_agree(network: Architecture, num_steps: int, precision: str, seed: int) -> None:
@@ -235,6 +253,19 @@ def test_what_cannot_be_a_relay_is_refused(name: str, units: int, message: str) 
     model = Model(architecture(name, **SIZES, units=units), seed=0, path="gpu-relay").to("cuda" if IS_GPU else "cpu")
     with pytest.raises(ModelError, match=f"the layers cannot run side by side on the GPU: .*{message}"):
         model(torch.zeros(2, 3, 3, device="cuda" if IS_GPU else "cpu"))
+
+
+@in_emulator
+def test_a_gpu_that_refuses_clusters_runs_layers_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise ModelError("the GPU's driver cannot say how many clusters run: not supported")
+
+    monkeypatch.setattr("rnnlab.engine.gpu.relay.most_clusters", refuse)
+    model = Model(architecture("stack-2:lstm", **SIZES, units=20), seed=0)
+    assert "side by side" not in str(model.explain(batch=3))
+    model.path = "gpu-relay"
+    with pytest.raises(ModelError, match="cannot run side by side on the GPU: the GPU's driver cannot say how many"):
+        model(torch.zeros(2, 3, 3))
 
 
 def test_explain_says_how_layers_are_cut_up() -> None:
