@@ -16,7 +16,7 @@ from rnnlab.architecture.cells import Cell
 from rnnlab.engine.gpu.costs import SPREAD, is_on_chip, microseconds_alone
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
-from rnnlab.engine.gpu.program import GpuProgram, cuda_obstacle, is_interpreted
+from rnnlab.engine.gpu.program import GpuProgram, cluster_size, cuda_obstacle, is_interpreted, shared_memory
 from rnnlab.engine.gpu.relay import relay_cut
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
@@ -89,7 +89,9 @@ def choose(
         if isinstance(found, str):
             raise ModelError(f"the network cannot be spread over the GPU: {found}")
         return Choice(spread, str(found))
-    own = _own_programs(population, made(is_spread=False, is_relay=True), sizes, room, device)
+    relay = made(is_spread=False, is_relay=True)
+    key = ("own", sizes, room, device, shared_memory(), cluster_size())
+    own = population.keep(key, lambda: _own_programs(population, relay, sizes, room, device))
     if isinstance(found, str):
         return Choice(own.program, f"{own.text}: {found}")
     alone, together = own.microseconds, SPREAD[precision] * _microseconds_a_step(spread, found)

@@ -138,12 +138,12 @@ DEVICE void show(int *flag, int value) {
 // numbers that tell of themselves: where one is not there yet lies this word, which no number is
 constexpr u32 MISSING = ~0u;
 
-DEVICE u32 seen(const u32 *word) {
+DEVICE u32 word_seen(const u32 *word) {
   u32 value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
   return value;
 }
-DEVICE void show(u32 *word, u32 value) {
+DEVICE void show_word(u32 *word, u32 value) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 DEVICE bool lacks_a_word(u32 piece) {  // of 16 bytes that were copied to shared memory

@@ -17,12 +17,12 @@ constexpr int CHUNK = 64;  // bytes of a row that are copied at a time
 DEVICE u32 never_missing(u32 word) { return min(word, MISSING - 1); }
 
 DEVICE void tell(float *to, float x, bool is_live) {
-  if (is_live) show((u32 *)to, never_missing(__float_as_uint(x)));
+  if (is_live) show_word((u32 *)to, never_missing(__float_as_uint(x)));
 }
 // two threads, which have neighbouring units of a row, put their numbers into one word
 DEVICE void tell(Half *to, float x, bool is_live) {
   const float other = __uint_as_float(of_neighbour(__float_as_uint(x)));
-  if (is_live && threadIdx.x % 2 == 0) show((u32 *)to, never_missing(both(x, other)));
+  if (is_live && threadIdx.x % 2 == 0) show_word((u32 *)to, never_missing(both(x, other)));
 }
 
 // a thread waits for its numbers that another program tells of, and asks for all that are missing at once; `place(e)` is
@@ -35,7 +35,7 @@ DEVICE void await(float (&x)[NUM], bool is_awaited, IsLive is_live, Place place)
   do {
 #pragma unroll
     for (int e = 0; e < NUM; ++e)
-      if (__float_as_uint(x[e]) == MISSING) x[e] = __uint_as_float(seen((const u32 *)place(e)));
+      if (__float_as_uint(x[e]) == MISSING) x[e] = __uint_as_float(word_seen((const u32 *)place(e)));
     are_there = true;
 #pragma unroll
     for (int e = 0; e < NUM; ++e) are_there = are_there && __float_as_uint(x[e]) != MISSING;
@@ -46,7 +46,7 @@ DEVICE void await(float (&x)[NUM], bool is_awaited, IsLive is_live, Place place)
 // each. Then most other words are there too: large copies that come too early hold up the stores that they wait for.
 DEVICE void await_programs(const char *row, int first, int last, int distance) {
   for (int at = first + threadIdx.x % 32 * distance; at < last; at += 32 * distance)
-    while (seen((const u32 *)(row + at)) == MISSING) {
+    while (word_seen((const u32 *)(row + at)) == MISSING) {
     }
   __syncwarp();
 }

@@ -296,12 +296,12 @@ inline int least_of_warp(int x) {
   return x;
 }
 inline void show(int *flag, int value) { *(volatile int *)flag = value; }
-inline u32 seen(const u32 *word) {
+inline u32 word_seen(const u32 *word) {
   const u32 found = *(const volatile u32 *)word;
   if (found == MISSING) let_other_warps();
   return found;
 }
-inline void show(u32 *word, u32 value) {
+inline void show_word(u32 *word, u32 value) {
   if (chance && happens(8)) let_other_warps();
   *(volatile u32 *)word = value;
 }

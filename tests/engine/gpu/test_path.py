@@ -83,8 +83,9 @@ def choose_on_h200(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> Chose
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
     monkeypatch.setattr(choice, "processors", lambda device: Processors(gpu.num_processors, gpu.num_processors))
-    monkeypatch.setattr(program, "shared_memory", lambda: gpu.shared_bytes)
-    monkeypatch.setattr(program, "cluster_size", lambda: gpu.cluster_size)
+    for module in (program, choice, relay):
+        monkeypatch.setattr(module, "shared_memory", lambda: gpu.shared_bytes)
+        monkeypatch.setattr(module, "cluster_size", lambda: gpu.cluster_size)
     monkeypatch.setattr(relay, "most_clusters", lambda device, count: RELAYS["most_clusters"][str(count)])
 
     def chosen(network: Architecture, kernels: str, members: int, batch: int, precision: str = "bf16") -> Choice:
