@@ -101,11 +101,12 @@ def choose(
     if alone is not None and alone <= together:
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
         return Choice(own.program, f"{own.text}: {reason}")
+    expected = "" if alone is None else f"; about {together:.1f} us a step and back, and {alone:.1f} by {own.text}"
     by_cudnn = layers.microseconds(sizes[1]) if isinstance(layers, CudnnNetwork) else math.inf
     hint = ""
     if by_cudnn < found.microseconds:  # not chosen by itself: states carried from step to step should be float32
         hint = f"; cuDNN would take about {by_cudnn:.1f}, with states in bf16 (path='gpu-cudnn')"
-    return Choice(spread, f"{found}{hint}")
+    return Choice(spread, f"{found}{expected}{hint}")
 
 
 class _Own(NamedTuple):

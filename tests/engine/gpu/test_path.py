@@ -205,6 +205,8 @@ def test_reason_says_that_layers_run_side_by_side(choose_on_h200: Chosen) -> Non
     assert one.reason.startswith("4 layers side by side, clusters of 4 programs for 16 sequences each: about ")
     assert one.reason.endswith("if it were spread")
     assert not many.program.relays  # there is no room for all layers of all members at once
+    deep = choose_on_h200(architecture("stack-8:tanh", input_size=27, output_size=10, units=256), "auto", 1, 64)
+    assert re.search(r"; about \d\.\d us a step and back, and \d\.\d by 8 layers side by side, clusters", deep.reason)
 
 
 def test_what_nobody_timed_is_spread(choose_on_h200: Chosen) -> None:
