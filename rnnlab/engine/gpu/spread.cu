@@ -176,17 +176,17 @@ DEVICE bool in_turn(int first, int last, u32 buffer, int stage_bytes, Copy copy,
     const int ahead = chunk + STAGES - 1;
     if (ahead < last) copy(ahead, place(ahead), Number<false>());
     end_group();
-    const u32 word = use(chunk, place(chunk));
-    if (!STOPS) most = max(most, word);
-    if (STOPS && word == MISSING) {
-      do {
+    if constexpr (STOPS) {
+      while (use(chunk, place(chunk)) == MISSING) {
         await_groups<0>();
 #pragma unroll 1
         for (int i = chunk; i <= ahead && i < last; ++i) copy(i, place(i), Number<true>());
         end_group();
         await_groups<0>();
         __syncwarp();
-      } while (use(chunk, place(chunk)) == MISSING);
+      }
+    } else {
+      most = max(most, use(chunk, place(chunk)));
     }
   }
   return __all_sync(~0u, most != MISSING);
