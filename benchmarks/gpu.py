@@ -165,14 +165,14 @@ def first_calls(parts: Iterable[str], races: list[gpu_single.Race], table: Table
 
 
 def run_errors(table: Table) -> None:
-    """Every network and length, in parallel, the longest first."""
-    tasks = [(network, steps) for steps in reversed(gpu_errors.STEPS) for network in gpu_errors.NETWORKS]
+    """Every cell and length, in parallel, the longest first."""
+    tasks = [(cell, steps) for steps in reversed(gpu_errors.STEPS) for cell in gpu_errors.CELLS]
     seconds = table.case_seconds
     outcomes = in_parallel(gpu_errors.rows, tasks, seconds=seconds, task_seconds=seconds, is_spoilt=_has_failures)
     found = dict(zip(tasks, outcomes, strict=True))
-    for network, steps in sorted(tasks, key=lambda task: (gpu_errors.NETWORKS.index(task[0]), task[1])):
-        outcome = found[network, steps]
-        named = {"network": network, "steps": steps, "kernels": "", "precision": ""}
+    for cell, steps in sorted(tasks, key=lambda task: (gpu_errors.CELLS.index(task[0]), task[1])):
+        outcome = found[cell, steps]
+        named = {"network": cell, "steps": steps, "kernels": "", "precision": ""}
         table.add("errors", outcome.result or [named | {"failed": outcome.failure}], gpu_errors.show)
 
 

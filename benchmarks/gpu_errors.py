@@ -6,38 +6,38 @@ from gpu_models import Case, exact_copy, make_data, make_model
 from gpu_process import Row
 from torch import Tensor
 
-NETWORKS = ("sh:tanh", "sh:lstm", "sh:gru")
+CELLS = ("tanh", "lstm", "gru")
 PRECISIONS = ("float32", "tf32", "bf16")
 STEPS = (64, 512, 4096)
 UNITS, INPUTS, BATCH = 128, 32, 16
-PATHS = {"gpu-population": 2, "gpu-spread": None}  # members
+PATHS = {"gpu-population": ("sh", 2), "gpu-spread": ("sh", None), "gpu-relay": ("stack-2", None)}  # graph and members
 
 
-def cases(network: str, steps: int) -> list[Case]:
-    """A network in every precision, by both kinds of kernels."""
+def cases(cell: str, steps: int) -> list[Case]:
+    """A network of every kind of kernels, in every precision."""
     return [
-        Case(network, UNITS, INPUTS, BATCH, steps, precision, members, path)
-        for path, members in PATHS.items()
+        Case(f"{graph}:{cell}", UNITS, INPUTS, BATCH, steps, precision, members, path)
+        for path, (graph, members) in PATHS.items()
         for precision in PRECISIONS
     ]
 
 
 def all_cases() -> list[Case]:
     """Everything that is compiled; longer sequences need nothing else."""
-    return [case for network in NETWORKS for case in cases(network, STEPS[0])]
+    return [case for cell in CELLS for case in cases(cell, STEPS[0])]
 
 
-def rows(network: str, steps: int) -> list[Row]:
-    """The errors of a network for one length; in a process of its own."""
+def rows(cell: str, steps: int) -> list[Row]:
+    """The errors of a cell's networks for one length; in a process of its own."""
     torch.set_num_threads(1)  # other lengths have theirs at the same time
     found: list[Row] = []
-    exact: dict[int | None, dict[str, Tensor]] = {}
-    for case in cases(network, steps):
-        row: Row = {"network": network, "steps": steps, "kernels": case.path, "precision": case.precision}
+    exact: dict[str, dict[str, Tensor]] = {}
+    for case in cases(cell, steps):
+        row: Row = {"network": case.network, "steps": steps, "kernels": case.path, "precision": case.precision}
         try:
-            if case.members not in exact:
-                exact[case.members] = _exact(case)
-            errors = _errors(case, exact[case.members])
+            if case.path not in exact:
+                exact[case.path] = _exact(case)
+            errors = _errors(case, exact[case.path])
             found.append(row | errors)
         except Exception as error:
             found.append(row | {"failed": f"{type(error).__name__}: {error}"[:500]})
@@ -69,7 +69,7 @@ def _errors(case: Case, wanted: dict[str, Tensor]) -> Row:
 
 def show(row: Row) -> str:
     """A row as a line."""
-    start = f"{row['network']:8} T {row['steps']:<5} {row['kernels']:14} {row['precision']:8}"
+    start = f"{row['network']:12} T {row['steps']:<5} {row['kernels']:14} {row['precision']:8}"
     if "failed" in row:
         return f"{start} FAILED {row['failed']}"
     errors = f"outputs {row['outputs']:.1e}, gradients {row['gradients']:.1e}"

@@ -141,6 +141,17 @@ def in_parallel(
     return outcomes
 
 
+def results_of(compiled: Callable[[Any], Any], cases: Sequence[Any]) -> list[Any]:
+    """What a function gives that compiles a case; ends the script where one fails."""
+    limits: Any = {"seconds": 300.0, "task_seconds": 120.0, "is_spoilt": lambda _: False}
+    outcomes = in_parallel(compiled, [(case,) for case in cases], **limits)
+    failed = [(case, outcome.failure) for case, outcome in zip(cases, outcomes, strict=True) if outcome.failure]
+    if failed:
+        case, why = failed[0]
+        raise SystemExit(f"{len(failed)} of {len(cases)} failed, the first, {case}: {why}")
+    return [outcome.result for outcome in outcomes]
+
+
 class Script:
     """Another script of this folder, started at once; it compiles, and once it is sent a line prints rows of JSON.
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
 import torch
-from gpu_process import in_parallel
-from gpu_tilings import LIMITS, kernel_microseconds
+from gpu_process import results_of
+from gpu_tilings import kernel_microseconds
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -119,9 +119,7 @@ def timed(case: Case) -> dict[str, Any]:
 def main() -> None:
     """Compile all, as many at a time as there are cores, time them and write the file."""
     chosen = list(cases())
-    outcomes = in_parallel(compiled, [(case,) for case in chosen], **LIMITS)
-    failed = {case: outcome.failure for case, outcome in zip(chosen, outcomes, strict=True) if outcome.failure}
-    assert not failed, failed
+    results_of(compiled, chosen)
     table = {
         "device": torch.cuda.get_device_name(),
         "versions": {"torch": torch.__version__},

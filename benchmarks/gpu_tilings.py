@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
-from gpu_process import in_parallel
+from gpu_process import results_of
 from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -26,7 +26,6 @@ from rnnlab.engine.model import Model
 
 STEPS, INPUTS, OUTPUTS = 180, 27, 16
 PASSES = ("forward", "backward")
-LIMITS: dict[str, Any] = {"seconds": 300.0, "task_seconds": 120.0, "is_spoilt": lambda _: False}  # of compiling
 NETWORKS = (  # network, width, precision, batch
     ("sh:tanh", 256, "bf16", 64),
     ("sh:tanh", 1024, "bf16", 64),
@@ -125,10 +124,8 @@ def kernel_microseconds(model: Model, x: torch.Tensor, dy: torch.Tensor) -> list
 def main() -> None:
     """Compile all, as many at a time as there are cores, time them and write the file."""
     every = list(cases())
-    outcomes = in_parallel(compiled, [(case,) for case in every], **LIMITS)
-    failed = {case: outcome.failure for case, outcome in zip(every, outcomes, strict=True) if outcome.failure}
-    assert not failed, failed
-    found = list(timed([case for case, outcome in zip(every, outcomes, strict=True) if outcome.result]))
+    fit = results_of(compiled, every)
+    found = list(timed([case for case, fits in zip(every, fit, strict=True) if fits]))
     table = {
         "device": torch.cuda.get_device_name(),
         "versions": {"torch": torch.__version__},

@@ -392,6 +392,18 @@ def test_scripts_wait_for_a_line_and_come_after_others(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- the whole script
 
 
+def test_what_cannot_be_compiled_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(number: int) -> int:
+        if number % 2:
+            raise ValueError(f"{number} is odd")
+        return number // 2
+
+    monkeypatch.setattr(gpu_process, "in_parallel", in_order)
+    assert gpu_process.results_of(half, [2, 6]) == [1, 3]
+    with pytest.raises(SystemExit, match=r"2 of 4 failed, the first, 3: ValueError: 3 is odd"):
+        gpu_process.results_of(half, [2, 3, 4, 5])
+
+
 def test_a_table_tells_what_its_parts_consist_of(tmp_path: Path) -> None:
     class Process:
         def call(self, *_: Any) -> gpu_process.Outcome:
@@ -407,12 +419,12 @@ def test_a_table_tells_what_its_parts_consist_of(tmp_path: Path) -> None:
     assert written["core_seconds"].keys() == {"single"}
 
 
-def test_errors_are_told_in_the_order_of_networks_and_lengths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_errors_are_told_in_the_order_of_cells_and_lengths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[int] = []
 
-    def rows(network: str, steps: int) -> list[dict[str, Any]]:
+    def rows(cell: str, steps: int) -> list[dict[str, Any]]:
         asked.append(steps)
-        named = {"network": network, "steps": steps, "kernels": "", "precision": ""}
+        named = {"network": cell, "steps": steps, "kernels": "", "precision": ""}
         return [named | {"failed": "not run"}]
 
     monkeypatch.setattr(gpu, "in_parallel", in_order)
@@ -420,7 +432,7 @@ def test_errors_are_told_in_the_order_of_networks_and_lengths(monkeypatch: pytes
     table = gpu.Table(tmp_path / "table.json")
     gpu.run_errors(table)
     assert asked == sorted(asked, reverse=True)
-    wanted = [(network, steps) for network in gpu_errors.NETWORKS for steps in gpu_errors.STEPS]
+    wanted = [(cell, steps) for cell in gpu_errors.CELLS for steps in gpu_errors.STEPS]
     assert [(row["network"], row["steps"]) for row in table.content["errors"]] == wanted
 
 

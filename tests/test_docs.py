@@ -135,6 +135,21 @@ def test_readme_states_the_recorded_speed_on_a_gpu() -> None:
     assert f"is [{min(speeds):.0f} to {max(speeds):.0f} times]" in readme
 
 
+def test_page_on_the_engine_states_the_measured_errors_of_relays() -> None:
+    rows = json.loads((ROOT / "benchmarks" / "results" / "gpu-relay-h200.json").read_text())["rows"]
+
+    def worst(path: str) -> str:
+        first, *others, last = (
+            f"{max(row['error'] for row in rows if (row['path'], row['precision']) == (path, precision)):.0e}"
+            for precision in ("float32", "tf32", "bf16")
+        )
+        return f"{', '.join([first, *others])} and {last}"
+
+    stated = " ".join((ROOT / "docs" / "engine.md").read_text().split())
+    assert f"their worst array is off by {worst('gpu-relay')}," in stated
+    assert f"the same networks layer after layer by {worst('gpu-population')}." in stated
+
+
 def test_recorded_speed_meets_its_goals() -> None:
     results = json.loads((ROOT / "benchmarks" / "results" / "measures.json").read_text())
     assert results["times_faster_than_digraphx"] >= 20

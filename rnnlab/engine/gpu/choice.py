@@ -94,17 +94,24 @@ def choose(
     own = population.keep(key, lambda: _own_programs(population, relay, sizes, room, device))
     if isinstance(found, str):
         return Choice(own.program, f"{own.text}: {found}")
-    alone, together = own.microseconds, SPREAD[precision] * _microseconds_a_step(spread, found)
-    most_turns = 1 if is_on_chip(population) else _MOST_TURNS if alone is None else math.inf
+    most_turns = 1 if is_on_chip(population) else _MOST_TURNS if own.microseconds is None else math.inf
+    by_cudnn = layers.microseconds(sizes[1]) if isinstance(layers, CudnnNetwork) else None
+    return _cheapest(own, spread, found, most_turns, by_cudnn)
+
+
+def _cheapest(own: "_Own", spread: GpuProgram, found: "Tilings", most_turns: float, by_cudnn: float | None) -> Choice:
+    """Programs of its own for each member, or a network spread over the GPU in so many turns at most."""
+    alone, together = own.microseconds, SPREAD[spread.precision] * _microseconds_a_step(spread, found)
     if found.num_turns > most_turns:
         return Choice(own.program, f"{own.text}: it would take {found.num_turns} turns if it were spread")
     if alone is not None and alone <= together:
         reason = f"about {alone:.1f} us a step and back, and {together:.1f} if it were spread"
         return Choice(own.program, f"{own.text}: {reason}")
     expected = "" if alone is None else f"; about {together:.1f} us a step and back, and {alone:.1f} by {own.text}"
-    by_cudnn = layers.microseconds(sizes[1]) if isinstance(layers, CudnnNetwork) else math.inf
     hint = ""
-    if by_cudnn < found.microseconds:  # not chosen by itself: states carried from step to step should be float32
+    if (
+        by_cudnn is not None and by_cudnn < found.microseconds
+    ):  # not chosen by itself: states carried from step to step should be float32
         hint = f"; cuDNN would take about {by_cudnn:.1f}, with states in bf16 (path='gpu-cudnn')"
     return Choice(spread, f"{found}{expected}{hint}")
 

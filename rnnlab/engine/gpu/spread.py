@@ -22,8 +22,7 @@ CHUNK = 64  # bytes of a row that are copied at a time, as in spread.cu
 MOST_STAGES = 9  # copies on their way at a time
 
 # If all programs together copy no more than this in a stage, they copy numbers before these are known to be there, and
-# again until they are. More would hold up the stores that they wait for: the second-level cache passes on some 5000
-# bytes a nanosecond.
+# again until they are. More would hold up the stores that they wait for.
 EARLY_BYTES = 1_000_000
 
 # Microseconds of a moment, fitted to timings on an H200 (benchmarks/results/gpu-tilings-h200.json; tanh, LSTM and GRU,
