@@ -85,6 +85,13 @@ DEVICE void multiply_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// ------------------------------------------------------------------------------------ some warps of a program wait
+
+// for one another only; barrier 0 is that of all
+DEVICE void meet_some(int barrier, int num_threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(num_threads) : "memory");
+}
+
 // ------------------------------------------------------------------------------- programs of a cluster, for one another
 
 #if __CUDA_ARCH__ >= 900

@@ -301,7 +301,8 @@ class GpuProgram:
     ) -> ResidentWriter:
         """A writer that has gathered the lines of a resident component's kernel, or of one leg of a relay's kernel."""
         options = self._writer_options(shared)
-        writer = ResidentWriter(self.plan, self.arithmetic, self.resident(number), shape, leg=leg, **options)
+        chosen: Any = {"backward": gradients is not None, "leg": leg}
+        writer = ResidentWriter(self.plan, self.arithmetic, self.resident(number), shape, **chosen, **options)
         if gradients is None:
             write_forward(writer)
         else:
@@ -471,7 +472,7 @@ class GpuProgram:
 def _is_narrow_reader(node: NodeCode, reader: NodeCode, product: Product) -> bool:
     """Whether an edge leads from the node to an output of few units at the same time step.
 
-    It must be an output because kernels read the gradients of its gates as float32; those of hidden nodes may be bf16.
+    Hidden nodes would do as well, but were never timed.
     """
     is_plain = (product.edge.delay, product.num_gates, product.has_projection) == (0, 1, False)
     return product.edge.source == node.key and is_plain and reader.is_output and padded(reader.units) <= 64

@@ -9,6 +9,17 @@
 
 constexpr int U = 2 * N;
 
+// Warps of the same rows are a group. Groups share the matrices and nothing else, so each keeps its own pace.
+constexpr int GROUP_ROWS = ROWS / GROUPS, GROUP_THREADS = THREADS / GROUPS;
+DEVICE int own_group() { return threadIdx.x / 32 % GROUPS; }
+DEVICE int place_in_group() { return threadIdx.x / 32 / GROUPS * 32 + threadIdx.x % 32; }
+DEVICE void meet_group() {
+  if constexpr (GROUPS == 1)
+    __syncthreads();
+  else
+    meet_some(1 + own_group(), GROUP_THREADS);
+}
+
 template <class Of> struct Vector;
 template <> struct alignas(N < 4 ? N * 8 : 16) Vector<float> {
   float x[U];
@@ -40,7 +51,7 @@ DEVICE void store_vector(Half *to, const float (&x)[U]) {
 #if __CUDA_ARCH__ >= 900
 // once in a phase: how much will come
 DEVICE void expect(u32 counter, int bytes) {
-  if (threadIdx.x == 0) expect_bytes(counter, bytes);
+  if (place_in_group() == 0) expect_bytes(counter, bytes);
 }
 DEVICE void await_bytes(u32 counter, int phase) {
   while (!has_come(counter, phase)) {
@@ -134,10 +145,17 @@ DEVICE void keep_units(u32 to, int kept_stride, const char *from, int count, int
     copy16(to + column_of(i / pieces) * kept_stride + i % pieces * 16, from + (i64)i * 16, true);
 }
 
-// all threads ask for lines of memory to be brought nearer
+// a group's rows of a state, so many bytes each, to where products find them
+DEVICE void bring_rows(u32 to, int kept_stride, const char *from, int row_bytes, int count) {
+  const int pieces = row_bytes / 16;
+  for (int i = place_in_group(); i < count * pieces; i += GROUP_THREADS)
+    copy16(to + i / pieces * kept_stride + i % pieces * 16, from + (i64)i * 16, true);
+}
+
+// a group asks for lines of memory to be brought nearer
 DEVICE void ask_ahead(const char *from, int bytes) {
 #pragma unroll 1
-  for (int at = (threadIdx.x * PROGRAMS + blockIdx.x) * 128; at < bytes; at += PROGRAMS * THREADS * 128)
+  for (int at = (place_in_group() * PROGRAMS + blockIdx.x) * 128; at < bytes; at += PROGRAMS * GROUP_THREADS * 128)
     bring_nearer(from + at);
 }
 
@@ -243,51 +261,48 @@ DEVICE void keep_right(u32 (&kept)[STEPS][G][N][4], u32 right, int right_stride,
 }
 template <int STEPS, int G, int M, int N>
 DEVICE void multiply_kept(float (&sums)[G][M][N][4], u32 left, int left_stride, const u32 (&kept)[STEPS][G][N][4]) {
-  float second[G][M][N][4] = {};  // or every product would wait for the one before
+  constexpr bool ARE_FEW = M == 1 && PRECISION != 32;  // or every product would wait for the one before
+  float second[G][M][N][4] = {};
 #pragma unroll
-  for (int at = 0; at < STEPS; ++at)
+  for (int at = 0; at < STEPS; ++at) {
+    u32 a[2][M][4];
 #pragma unroll
-    for (int m = 0; m < M; ++m) {
-      u32 a[2][4];
+    for (int m = 0; m < M; ++m)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) load_tiled(a[i], left + m * 16 * left_stride + (at * 2 + i) * STEP * 16);
+      for (int i = 0; i < 2; ++i) load_tiled(a[i][m], left + m * 16 * left_stride + (at * 2 + i) * STEP * 16);
 #pragma unroll
-      for (int g = 0; g < G; ++g)
+    for (int g = 0; g < G; ++g)
 #pragma unroll
-        for (int n = 0; n < N; ++n) {
-          const u32 (&b)[4] = kept[at][g][n];
-          if constexpr (PRECISION == 32) {
-            multiply(sums[g][m][n], a[0], a[1], b);
+      for (int n = 0; n < N; ++n) {
+        const u32 (&b)[4] = kept[at][g][n];
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+          if constexpr (ARE_FEW) {
+            multiply(sums[g][m][n], a[0][m], b[0], b[1]);
+            multiply(second[g][m][n], a[1][m], b[2], b[3]);
           } else {
-            multiply(sums[g][m][n], a[0], b[0], b[1]);
-            multiply(second[g][m][n], a[1], b[2], b[3]);
+            multiply(sums[g][m][n], a[0][m], a[1][m], b);
           }
-        }
-    }
-  if constexpr (PRECISION != 32)
+      }
+  }
+  if constexpr (ARE_FEW)
 #pragma unroll
     for (int i = 0; i < G * M * N * 4; ++i) (&sums[0][0][0][0])[i] += (&second[0][0][0][0])[i];
 }
 
-// 16 rows of float32 numbers as the matrix units take them, 32 bytes of factors deep, straight from memory
-DEVICE void load_left(u32 (&a)[4], const float *from, int stride, int live) {
+// 16 rows as the matrix units take them, 32 bytes deep, straight from memory
+DEVICE void load_left(u32 (&a)[4], const char *from, int row_bytes, int live) {
   const int lane = threadIdx.x % 32, row = lane / 4;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const bool is_there = row + i % 2 * 8 < live;
-    const float *place = from + (row + i % 2 * 8) * stride;
-    if constexpr (PRECISION == 16) {
-      const float2 x = is_there ? *(const float2 *)(place + i / 2 * 8 + lane % 4 * 2) : make_float2(0, 0);
-      a[i] = both(x.x, x.y);
-    } else {
-      a[i] = is_there ? __float_as_uint(place[i / 2 * 4 + lane % 4]) : 0;
-    }
+    a[i] = is_there ? *(const u32 *)(from + (row + i % 2 * 8) * row_bytes + i / 2 * 16 + lane % 4 * 4) : 0;
   }
 }
 
 // the same product as above of such rows
 template <int M, int N>
-DEVICE void multiply_memory(float (&sums)[M][N][4], const float *left, int left_stride, int live, u32 right,
+DEVICE void multiply_memory(float (&sums)[M][N][4], const char *left, int left_stride, int live, u32 right,
                             int right_stride, int num_steps) {
   const int lane = threadIdx.x % 32;
   right += lane % 8 * right_stride + lane / 8 % 2 * 16;
@@ -296,7 +311,7 @@ DEVICE void multiply_memory(float (&sums)[M][N][4], const float *left, int left_
     u32 a[M][4];
 #pragma unroll
     for (int m = 0; m < M; ++m)
-      load_left(a[m], left + m * 16 * left_stride + step * (PRECISION == 16 ? 16 : 8), left_stride, live - m * 16);
+      load_left(a[m], left + m * 16 * left_stride + step * STEP, left_stride, live - m * 16);
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       u32 b[2];

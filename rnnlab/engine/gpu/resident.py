@@ -51,11 +51,10 @@ class Warps(NamedTuple):
     unit_tiles: int
 
 
-def warps_of(units: int, shape: Shape, *, is_leg: bool = False) -> Warps:
+def warps_of(units: int, shape: Shape, *, are_tall: bool = False) -> Warps:
     """As wide as memory is read in long pieces, and at most twice 16 rows; where there are few rows, more and narrower.
 
-    All legs of a relay run with as many threads as the one that needs most, and the more threads, the fewer registers
-    each has. So warps of a leg take twice 16 rows from 32 on: then legs of 16 and of 32 sequences need equally many.
+    Tall warps take twice 16 rows from 32 sequences on, others from 64 on.
 
     >>> warps_of(118, Shape(64))
     Warps(num_warps=8, num_row_groups=2, row_tiles=2, unit_tiles=4)
@@ -63,14 +62,14 @@ def warps_of(units: int, shape: Shape, *, is_leg: bool = False) -> Warps:
     Warps(num_warps=8, num_row_groups=1, row_tiles=1, unit_tiles=1)
     >>> warps_of(256, Shape(16, num_programs=8))
     Warps(num_warps=4, num_row_groups=1, row_tiles=1, unit_tiles=1)
-    >>> warps_of(256, Shape(32, num_programs=8), is_leg=True)
+    >>> warps_of(256, Shape(32, num_programs=8), are_tall=True)
     Warps(num_warps=4, num_row_groups=1, row_tiles=2, unit_tiles=1)
     """
     rows, num_tiles = shape.rows, padded(units) // shape.num_programs // 8
     least = LEAST_WARPS if rows == SMALLEST else 1
     wide = [number for number in (2, 4) if num_tiles % number == 0 and num_tiles // number >= least]
     unit_tiles = max(wide, default=1) if shape.num_programs == 1 else 1
-    row_tiles = 2 if rows > (16 if is_leg else 32) else 1
+    row_tiles = 2 if rows > (16 if are_tall else 32) else 1
     num_row_groups = rows // 16 // row_tiles
     return Warps(num_tiles // unit_tiles * num_row_groups, num_row_groups, row_tiles, unit_tiles)
 
@@ -88,6 +87,14 @@ def registers_for_matrices(num_warps: int) -> int:
     """
     most = REGISTERS // -(-num_warps // 4) // 8 * 8
     return max(0, min(most, MOST_REGISTERS) - WORKING_REGISTERS)
+
+
+def registers_of_a_gate(width: int, arithmetic: Arithmetic) -> int:
+    """How many numbers of a matrix a thread keeps for each of its gates, where a warp has 8 units.
+
+    A number that is split counts twice, for the compiler splits it only once, and keeps both halves.
+    """
+    return width * arithmetic.dtype.itemsize // 16 * (2 if arithmetic.is_split else 1)
 
 
 class Resident:
@@ -120,9 +127,27 @@ class Resident:
         self.handed = [(code, each) for code in self.codes for each in code.external if each.edge in (handed or ())]
         self.passed = [each for code in self.codes for each in passed_by(code) if self.is_internal(each.edge)]
 
-    def warps(self, shape: Shape) -> Warps:
-        """How the warps of a program share its rows and units."""
-        return warps_of(self.width, shape, is_leg=self.is_leg)
+    def warps(self, shape: Shape, arithmetic: Arithmetic, *, backward: bool) -> Warps:
+        """How the warps of a program share its rows and units.
+
+        They are tall in relays: all legs run with as many threads as the one that needs most, and then legs of 16 and
+        of 32 sequences need equally many. And they are tall where there would be too many otherwise, or so many that
+        their threads have no registers for the matrices of the forward pass.
+        """
+        few, many = (warps_of(self.width, shape, are_tall=are_tall) for are_tall in (True, False))
+        needed = self.registers(arithmetic)
+        could_keep = not backward and shape.num_programs > 1 and needed <= registers_for_matrices(few.num_warps)
+        lack_registers = could_keep and needed > registers_for_matrices(many.num_warps)
+        return few if self.is_leg or many.num_warps > MOST_WARPS or lack_registers else many
+
+    def num_groups(self, warps: Warps) -> int:
+        """How many groups of warps have rows of their own, and need not wait for one another; legs of relays do."""
+        return 1 if self.is_leg else warps.num_row_groups
+
+    def registers(self, arithmetic: Arithmetic) -> int:
+        """How many a thread needs to keep its warp's part of all matrices, which is 8 units wide."""
+        num_gates = sum(product.num_gates for _, product in self.products)
+        return num_gates * registers_of_a_gate(self.width, arithmetic)
 
     @property
     def most_gates(self) -> int:
@@ -264,8 +289,10 @@ def _has_only_late_gates(code: NodeCode) -> bool:
 
 
 def _fits(resident: Resident, arithmetic: Arithmetic, shape: Shape, most: int) -> bool:
-    num_bytes = max(Layout(resident, arithmetic, shape, backward).total for backward in (False, True))
-    return num_bytes <= most and resident.warps(shape).num_warps <= MOST_WARPS
+    passes = (False, True)
+    num_bytes = max(Layout(resident, arithmetic, shape, backward).total for backward in passes)
+    num_warps = max(resident.warps(shape, arithmetic, backward=backward).num_warps for backward in passes)
+    return num_bytes <= most and num_warps <= MOST_WARPS
 
 
 def taken_over(code: NodeCode) -> dict[str, EdgeSpec]:
@@ -345,11 +372,12 @@ class Layout:
             self.resets = place(rows if has_resets else 0, width)  # what a second product multiplies
             self.buffer_bytes = rows * self.resets.stride
         self.readers = [self._place(share, padded(reader.units)) for reader, _ in readers]
-        # in a cluster, two times the sums of all its programs, and two counters of bytes
+        # in a cluster, two times the sums of all its programs, and two counters of bytes for each group of warps
         self.parts_bytes = rows * width * 4 if is_shared and backward and not self.sends_gates else 0
         self.parts = self.total
         self.counters = self.parts + 2 * self.parts_bytes
-        self.looks = self.counters + (16 if is_shared else 0)
+        num_groups = resident.num_groups(resident.warps(shape, arithmetic, backward=backward))
+        self.looks = self.counters + (16 * num_groups if is_shared else 0)
         self.total = self.looks + (4 * LOOKS if resident.is_leg else 0)
 
     def _place(self, count: int, width: int, gap: int | None = None) -> Place:

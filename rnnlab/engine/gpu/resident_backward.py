@@ -56,7 +56,7 @@ class BackwardKernel:
         self.takers = takers
         self.layout = Layout(self.resident, writer.arithmetic, writer.shape, backward=True, readers=readers)
         # what a moment reads is asked for in the one before, where a thread has registers for it
-        warps, codes = self.resident.warps(writer.shape), self.resident.codes
+        warps, codes = writer.warps, self.resident.codes
         self.is_ahead = writer.is_cluster and warps.row_tiles * warps.unit_tiles * len(codes) <= MOST_AHEAD
         self.nodes = [BackwardNode(self, number, code) for number, code in enumerate(codes)]
         self.passed_later = [each for each in self.resident.passed if self.resident.age(each.edge) > 1]
@@ -153,7 +153,7 @@ class BackwardKernel:
         """Add them to the gradients of states before the present one."""
         writer = self.writer
         if self.layout.delayed:
-            writer.add("await_groups<0>();", "__syncthreads();")
+            writer.add("await_groups<0>();", "meet_group();")
         for code, product in self.resident.delayed:
             place, matrix = self.layout.delayed[product.edge], self.layout.matrices[product.name]
             with writer.block(f"if ({self._is_later(code, product.edge.delay)})"):
@@ -163,7 +163,7 @@ class BackwardKernel:
             with writer.vectors(), writer.unrolled("u < U"):
                 writer.add(f"{self.gradient(each.source, 0)}{SUM} += number(late{number}[m][half], u);")
         if self.layout.delayed:
-            writer.add("__syncthreads();")
+            writer.add("meet_group();")
 
     def multiply(self, target: str, pairs: Pairs, gates: Place, matrix: Place, moved: str = "0") -> None:
         """Lines that add gradients of gates in shared memory times rows of a matrix, for the units of each program.

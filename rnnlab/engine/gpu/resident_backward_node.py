@@ -91,7 +91,7 @@ class BackwardNode:
         if not (self.products and writer.is_cluster):  # where it is done while others are waited for
             self._in_next(self._read_out)
         if (self.products or self.late) and not writer.is_cluster:
-            writer.add("__syncthreads();")
+            writer.add("meet_group();")
 
     def end(self) -> None:
         """Lines after the loop: what the last moment hands back is still on its way."""
@@ -104,7 +104,7 @@ class BackwardNode:
         writer = self.writer
         if not self.layout.sends_gates:
             if writer.leg is None:  # in a relay they have just met
-                writer.add("__syncthreads();")
+                writer.add("meet_group();")
             return
         if meanwhile:
             self._in_next(*meanwhile)
@@ -169,9 +169,10 @@ class BackwardNode:
             with writer.vectors(), writer.unrolled("u < U"):
                 writer.add(f"{variable}{SUM} = 0.0f;")
             for (reader, _), place in self._readers(part):
-                rows = writer.per_time("gates", reader.key, padded(reader.units), 4)
+                rows = writer.per_time("gates", reader.key, padded(reader.units), writer.itemsize)
                 writer.add(
-                    f"multiply_memory({variable}, {rows.pointer} + top * {rows.width}, {rows.width}, num_live - top, "
+                    f"multiply_memory({variable}, (const char *){rows.pointer} + top * {rows.row_bytes}, "
+                    f"{rows.row_bytes}, num_live - top, "
                     f"address_of(shared) + {place.start} + first_column * {place.stride}, {place.stride}, "
                     f"{padded(reader.units) * writer.itemsize} / STEP);"
                 )

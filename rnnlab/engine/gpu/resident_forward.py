@@ -24,7 +24,7 @@ class _Forward:
         self.nodes = [_Node(self, number, code) for number, code in enumerate(self.resident.codes)]
         self.first = "0" if writer.step == 1 else "(T - 1)"
         # biases stay in registers where a thread has few units; else they are read anew, from the first-level cache
-        self.keeps_biases = self.resident.warps(writer.shape).unit_tiles == 1
+        self.keeps_biases = writer.warps.unit_tiles == 1
 
     def write(self) -> None:
         """All lines."""
@@ -55,7 +55,7 @@ class _Forward:
                 with writer.moment(node.code):
                     node.write()
             if layout.delayed:
-                writer.add("await_groups<0>();", "__syncthreads();")
+                writer.add("await_groups<0>();", "meet_group();")
 
     def _bring_delayed(self, time: str, moved: str) -> None:
         """States of longer ago than a step are in memory, for a step at the latest."""
@@ -220,7 +220,7 @@ class _Node:
                     self.kernel.end_moment()
             num_left = len([name for name in outputs if self._left_of(name)])
             if not writer.is_cluster:
-                writer.add("__syncthreads();")
+                writer.add("meet_group();")
             elif num_left:
                 writer.hear(self.layout, f"ROWS * WIDTH * {writer.itemsize * num_left}")
 

@@ -11,7 +11,15 @@ from rnnlab.engine.gpu.cuda_writer import SIZES, TYPES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import CUDA, write_formulas
 from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import Arithmetic
-from rnnlab.engine.gpu.resident import LOOKS, Layout, Place, Resident, Shape, registers_for_matrices
+from rnnlab.engine.gpu.resident import (
+    LOOKS,
+    Layout,
+    Place,
+    Resident,
+    Shape,
+    registers_for_matrices,
+    registers_of_a_gate,
+)
 from rnnlab.engine.nodes import NodeCode, Pairs, runs
 from rnnlab.engine.plan import Plan
 
@@ -42,6 +50,7 @@ class ResidentWriter(CudaWriter):
         resident: Resident,
         shape: Shape,
         *,
+        backward: bool,
         leg: Leg | None = None,
         **options: Any,
     ):
@@ -51,12 +60,13 @@ class ResidentWriter(CudaWriter):
         self.step, self.width = resident.step, resident.width
         self.share = self.width // shape.num_programs
         self.is_cluster = shape.num_programs > 1
+        self.warps = resident.warps(shape, arithmetic, backward=backward)
         self._in_registers: dict[tuple[Place, int, int], str] = {}  # by matrix, first gate and how many
 
     def text(self) -> KernelText:
         """The whole kernel."""
         # registers for two programs on a multiprocessor, where a node is small
-        num_warps = self.resident.warps(self.shape).num_warps
+        num_warps = self.warps.num_warps
         is_small = num_warps <= (8 if self.resident.most_gates == 1 else 4) and len(self.resident.codes) == 1
         num_together = 2 if is_small and not self.is_cluster else 1
         bounds = f"THREADS, {num_together}"
@@ -65,20 +75,22 @@ class ResidentWriter(CudaWriter):
     @property
     def constants(self) -> dict[str, int]:
         """What `resident.cu` needs to know."""
-        warps = self.resident.warps(self.shape)
+        warps = self.warps
         found = {"ROWS": self.shape.rows, "PROGRAMS": self.shape.num_programs, "SHARE": self.share}
-        found |= {"WIDTH": self.width, "WARPS": warps.num_warps}
+        found |= {"WIDTH": self.width, "WARPS": warps.num_warps, "GROUPS": self.resident.num_groups(warps)}
         return found | {"THREADS": 32 * warps.num_warps, "M": warps.row_tiles, "N": warps.unit_tiles}
 
     @property
     def head(self) -> str:
         """Lines before all others: which rows and units a thread has."""
-        warps = self.resident.warps(self.shape)
+        num_row_groups = self.warps.num_row_groups
         return (
-            f"  const int lane = thread % 32, top = warp % {warps.num_row_groups} * M * 16;\n"
-            f"  const int first_column = warp / {warps.num_row_groups} * N * 8, first_unit = blockIdx.x * SHARE;\n"
+            f"  const int lane = thread % 32, top = warp % {num_row_groups} * M * 16;\n"
+            f"  const int first_column = warp / {num_row_groups} * N * 8, first_unit = blockIdx.x * SHARE;\n"
             "  const int own_unit = first_column + lane % 4 * U, unit = first_unit + own_unit;\n"
             "  const int own_row = top + lane / 4;\n"
+            "  const int group_row = own_group() * GROUP_ROWS;\n"  # the first of its group's, of which there are:
+            "  const int group_live = max(0, min(GROUP_ROWS, num_live - group_row));\n"
             "  auto row = [&](int m, int half) { return own_row + m * 16 + half * 8; };\n"
             "  auto is_live = [&](int m, int half) { return row(m, half) < num_live; };\n"
             "  bool is_relu = false;\n"
@@ -104,7 +116,8 @@ class ResidentWriter(CudaWriter):
         if self.leg is not None:
             self.add(f"if (thread < {LOOKS}) ((int *)(shared + {layout.looks}))[thread] = 0;")
         if self.is_cluster:
-            counters = " ".join(f"new_counter(address_of(shared) + {layout.counters + place});" for place in (0, 8))
+            places = range(layout.counters, layout.looks, 8)
+            counters = " ".join(f"new_counter(address_of(shared) + {place});" for place in places)
             self.add(f"if (thread == 0) {{ {counters} }}")
         self.add("end_group();", "await_groups<0>();", "__syncthreads();")
         if self.is_cluster:
@@ -165,17 +178,17 @@ class ResidentWriter(CudaWriter):
     # ----------------------------------------------------------------------------------------------------- in a cluster
 
     def counter(self, layout: Layout) -> str:
-        """The counter of the bytes that now come from the programs of a cluster: two take turns."""
-        return f"address_of(shared) + {layout.counters} + turn % 2 * 8"
+        """A group's counter of the bytes that now come from the programs of a cluster: two take turns."""
+        return f"address_of(shared) + {layout.counters} + own_group() * 16 + turn % 2 * 8"
 
     def hear(self, layout: Layout, num_bytes: str) -> None:
-        """Lines that wait until so many bytes have come from the programs of a cluster.
+        """Lines that wait until a group's part of so many bytes has come from the programs of a cluster.
 
-        All of a program's warps send in every exchange, and none before it has read what came in the last but one: so
+        All of a group's warps send in every exchange, and none before it has read what came in the last but one: so
         whoever has heard of an exchange may send to where the last but one came.
         """
         counter = self.counter(layout)
-        self.add(f"expect({counter}, {num_bytes});", f"await_bytes({counter}, turn / 2 % 2);", "++turn;")
+        self.add(f"expect({counter}, {num_bytes} / GROUPS);", f"await_bytes({counter}, turn / 2 % 2);", "++turn;")
 
     @contextmanager
     def moment(self, code: NodeCode) -> Generator[None]:
@@ -215,8 +228,9 @@ class ResidentWriter(CudaWriter):
         """A line that begins to copy rows of sequences from memory to where products find them."""
         assert rows.type == TYPES[self.itemsize]
         size = rows.width * self.itemsize
-        to = f"address_of(shared) + {place.start} + {moved}"
-        self.add(f"keep_columns({to}, {place.stride}, (const char *){rows.pointer}, {size}, num_live, {size});")
+        to = f"address_of(shared) + {place.start} + {moved} + group_row * {place.stride}"
+        source = f"(const char *){rows.pointer} + group_row * {size}"
+        self.add(f"bring_rows({to}, {place.stride}, {source}, {size}, group_live);")
 
     def store_shared(self, start: str, stride: int, column: str, variable: str) -> None:
         """A line that puts a row's numbers where products find them; those of no sequence are multiplied too."""
@@ -266,17 +280,15 @@ class ResidentWriter(CudaWriter):
     def keep_in_registers(self, products: Sequence[tuple[Place, Pairs]]) -> None:
         """Lines that load matrices which multiply tiles, first ones first, as far as there are registers for them.
 
-        Else every step would read them from shared memory, at 128 bytes a cycle. A number that is split takes two
-        registers, for the compiler splits it only once, and keeps both halves.
+        Else every step would read them from shared memory, at 128 bytes a cycle.
         """
-        warps = self.resident.warps(self.shape)
-        if not self.is_cluster or warps.row_tiles > 1:
+        if not self.is_cluster:
             return
-        left = registers_for_matrices(warps.num_warps + (self.leg is not None))
+        left = registers_for_matrices(self.warps.num_warps + (self.leg is not None))
         for matrix, mine in dict.fromkeys((matrix, each) for matrix, pairs in products for each in _gates_of(pairs)):
             first, count = mine
             deep = self.width * self.itemsize // 64
-            left -= 4 * deep * count * (2 if self.arithmetic.is_split else 1)
+            left -= count * registers_of_a_gate(self.width, self.arithmetic)
             if left < 0:
                 return
             name = f"right{len(self._in_registers)}"
@@ -316,7 +328,8 @@ class ResidentWriter(CudaWriter):
         """Lines that bring what the next step reads into the second-level cache, while this one computes."""
         with self.block(f"if ({is_there})"):
             for rows in places:
-                self.add(f"ask_ahead((const char *){rows.pointer}, num_live * {rows.row_bytes});")
+                source = f"(const char *){rows.pointer} + group_row * {rows.row_bytes}"
+                self.add(f"ask_ahead({source}, group_live * {rows.row_bytes});")
 
     def store(self, rows: Rows, variable: str) -> None:
         """A line that stores a row's numbers."""

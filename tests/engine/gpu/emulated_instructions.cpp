@@ -85,7 +85,7 @@ struct Warp {
 struct Program {
   Index block;
   std::vector<char> memory;
-  Barrier barrier, barrier_of_all, *of_cluster;
+  Barrier barrier, some[16], barrier_of_all, *of_cluster;
   std::vector<std::unique_ptr<Warp>> warps;
   std::vector<std::unique_ptr<Program>> *cluster;
   int first_of_cluster;
@@ -134,6 +134,7 @@ static void wait_at(Barrier &barrier, int count, bool of_program) {
   me->waits_for_program = false;
 }
 inline void __syncthreads() { wait_at(current->program->barrier, (int)current->program->warps.size() * LANES, true); }
+inline void meet_some(int barrier, int num_threads) { wait_at(current->program->some[barrier], num_threads, true); }
 inline void meet() {
   const int count = (int)current->program->warps.size() * LANES * gridDim.x;
   wait_at(*current->program->of_cluster, count, true);
