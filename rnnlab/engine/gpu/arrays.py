@@ -17,6 +17,7 @@ from torch import Tensor
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.layout import high_part, low_part, padded
+from rnnlab.engine.gpu.passes import turned
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.nodes import NodeCode, Part, Product
@@ -245,7 +246,7 @@ class GpuArrays:
     def prepared(self, kind: str, name: str, matrix: Tensor) -> Tensor:
         """A matrix as kernels take it: `matrix` or `turned` (transposed), with `_high` or `_low` if it is split."""
         if (kind, name) not in self._ready:
-            found = matrix.mT.contiguous() if kind.startswith("turned") else matrix
+            found = turned(matrix) if kind.startswith("turned") else matrix
             if kind.endswith(("high", "low")):
                 found = (high_part if kind.endswith("high") else low_part)(found)
             self._ready[kind, name] = found

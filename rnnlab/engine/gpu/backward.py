@@ -17,6 +17,7 @@ from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.hoisted import functions, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_relay, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.passes import put_padded
 from rnnlab.engine.gpu.products import add_product, flat, multiplying, product, product_into, summed
 from rnnlab.engine.gpu.program import Gradients
 from rnnlab.engine.gpu.spread_backward import passed_by
@@ -46,6 +47,7 @@ class GpuBackward:
         self.dgates: dict[NodeKey, Tensor] = {}  # gradients of gates that a kernel does not leave in their place
         self.dprojected: dict[EdgeSpec, Tensor] = {}
         self.handed: dict[EdgeSpec, Tensor] = {}  # what the legs of a relay hand back to one another
+        self.arrived: dict[str, Tensor] = {}  # gradients of outputs that nothing reads, as they came
         # edges over which the kernels of cyclic components take gradients back themselves
         self.fused = {
             product.edge for number in range(len(self.plan.components)) for _, product in self.program.readers(number)
@@ -68,8 +70,10 @@ class GpuBackward:
         """
         arrays = self.arrays
         for name, gradient in doutputs.items():
-            rows, units = self._begun((name, "")), gradient.shape[3]
-            rows[..., :units], rows[..., units:] = gradient, 0
+            if name in self.program.unread:  # they are those of its only gate, which nothing adds to
+                self.arrived[name] = gradient
+            else:
+                put_padded(self._begun((name, "")), gradient)
         for part, gradient in dfinal.items():
             if part in self.wanted:
                 self._add_final(part, gradient)
@@ -103,9 +107,8 @@ class GpuBackward:
             self._hoisted(codes[0])
         for code in codes:
             dgates = self.arrays.gates[code.key][:, : len(self.arrays.times(code.key))]
-            factor = self.arrays.factor(dgates)  # outputs are float32 here and large: converted once for all products
-            self._external(code, factor)
-            self._parameters(code, dgates, factor, gradients)
+            self._external(code, dgates)
+            self._parameters(code, dgates, gradients)
 
     def _spread(self, number: int, codes: list[NodeCode]) -> None:
         self._cuda(launch_spread, number, codes)
@@ -263,6 +266,9 @@ class GpuBackward:
         """Compute the gradients of a node outside of all cycles, at all its times."""
         arrays, program, width = self.arrays, code.program, padded(code.units)
         times = len(arrays.times(code.key))
+        if code.key[0] in self.program.unread:
+            arrays.gates[code.key] = self._gates_of_output(code)
+            return
         changes: dict[str, Tensor] = {
             f"d state {part}": self._gradient_at((code.key[0], part), 0, code.key) for part in code.parts
         }
@@ -275,15 +281,26 @@ class GpuBackward:
                     matrix = arrays.matrix(code, each)[..., mine * width : (mine + 1) * width]
                     dreset += product(flat(left), matrix.mT).view(dreset.shape)
             changes["d reset"] = dreset
-        if code.is_read_out and _is_alike(changes["d state "], arrays.gates[code.key]):
-            arrays.gates[code.key] = changes["d state "]
-            return
         found = self._evaluate(code, program.backward, changes)
         for number, gate in enumerate(program.gates):
             arrays.gates[code.key][:, :times, :, number * width : (number + 1) * width] = found[f"d gate {gate}"]
+        arrays.gates[code.key] = arrays.factor(arrays.gates[code.key])  # float32 until here, where it is an output
         for name, change in found.items():
             if not name.startswith(("d gate ", "d reset")) and (target := self._gathered(code, name)) is not None:
                 target += change
+
+    def _gates_of_output(self, code: NodeCode) -> Tensor:
+        """The gradients of the gates of an output that nothing reads, which are those of its values, padded."""
+        arrays, width = self.arrays, padded(code.units)
+        shape, dtype = (arrays.P, arrays.T, arrays.B, width), self.program.arithmetic.dtype
+        gradient = self.arrived.pop(code.key[0], None)
+        if gradient is None:
+            return torch.zeros(shape, dtype=dtype, device=arrays.device)
+        if gradient.shape == shape and gradient.dtype == dtype and gradient.is_contiguous():
+            return gradient
+        found = torch.empty(shape, dtype=dtype, device=arrays.device)
+        put_padded(found, gradient)
+        return found
 
     def _evaluate(
         self, code: NodeCode, outputs: Mapping[str, Expression], changes: Mapping[str, Tensor]
@@ -306,7 +323,7 @@ class GpuBackward:
 
     # -------------------------------------------------------------------------------------- products over all times
 
-    def _external(self, code: NodeCode, factor: Tensor) -> None:
+    def _external(self, code: NodeCode, dgates: Tensor) -> None:
         """Add to the gradients of what a node's edges from other components multiplied, from those of its gates."""
         arrays, width = self.arrays, padded(code.units)
         for each in code.external:
@@ -315,7 +332,7 @@ class GpuBackward:
             if not arrays.reads_tokens(each) and (each.has_projection or each.part in self.wanted):
                 matrix = arrays.matrix(code, each)
                 for mine, theirs in runs(each.pairs, width):
-                    left, right = factor[..., theirs], matrix[..., mine].mT
+                    left, right = dgates[..., theirs], matrix[..., mine].mT
                     if each.has_projection:
                         add_product(flat(self._dprojected_at(each)), flat(left), right)
                     else:
@@ -335,25 +352,24 @@ class GpuBackward:
         else:  # the times are not neighbours in memory
             target += product(flat(left), right).view(target.shape)
 
-    def _parameters(self, code: NodeCode, dgates: Tensor, factor: Tensor, gradients: dict[str, Tensor]) -> None:
+    def _parameters(self, code: NodeCode, dgates: Tensor, gradients: dict[str, Tensor]) -> None:
         """Add to the gradients of a node's bias and matrices; tied ones sum over all their uses."""
         arrays, width, units = self.arrays, padded(code.units), code.units
         sums: Tensor | None = None  # of the gates' gradients, over times and sequences
         for each in code.products:
             gates, matrix = each.num_gates, arrays.matrix(code, each)
             source = arrays.source(each) if arrays.reads_tokens(each) else arrays.source_factor(each)
-            change = dgates if _is_sorted(source, matrix.shape[1]) else factor
             if each.pairs == _every(code):
-                found = self._matrix_gradient(source, change, matrix.shape[1])
+                found = self._matrix_gradient(source, dgates, matrix.shape[1])
             else:
                 found = torch.empty_like(matrix, dtype=torch.float32)
                 for mine, theirs in runs(each.pairs, width):
-                    found[..., mine] = self._matrix_gradient(source, change[..., theirs], matrix.shape[1])
+                    found[..., mine] = self._matrix_gradient(source, dgates[..., theirs], matrix.shape[1])
             if not each.has_projection and each.pairs == _every(code) and self.program.has_ones(each.part):
                 sums = found[:, self.program.state[each.part]]
             for mine, theirs in runs(each.reset_pairs, width):
-                reset = arrays.resets[code.key][:, : factor.shape[1]]
-                found[..., mine] = self._matrix_gradient(reset, factor[..., theirs], matrix.shape[1])
+                reset = arrays.resets[code.key][:, : dgates.shape[1]]
+                found[..., mine] = self._matrix_gradient(reset, dgates[..., theirs], matrix.shape[1])
             wide = found.view(arrays.P, found.shape[1], gates, width)
             rows = arrays.parameters[each.name].shape[1]
             _accumulate(gradients, each.name, wide[:, :rows, :, :units].reshape(arrays.P, rows, -1))
@@ -394,11 +410,6 @@ class GpuBackward:
 def _every(code: NodeCode) -> Pairs:
     """All gates of a node, each fed by its own gate of a matrix."""
     return tuple((gate, gate) for gate in range(code.num_gates))
-
-
-def _is_alike(one: Tensor, other: Tensor) -> bool:
-    """Whether a kernel that is given only an address can take the first tensor in place of the second."""
-    return one.shape == other.shape and one.dtype == other.dtype and one.is_contiguous()
 
 
 def _is_sorted(source: Tensor, rows: int) -> bool:

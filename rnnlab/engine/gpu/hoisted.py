@@ -12,6 +12,7 @@ from rnnlab.architecture.expressions import Expression, evaluate
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
+from rnnlab.engine.gpu.passes import can_read_out, read_out
 from rnnlab.engine.gpu.products import flat, product, product_into
 from rnnlab.engine.nodes import NodeCode, Product, runs
 
@@ -68,6 +69,20 @@ def _project(arrays: GpuArrays, code: NodeCode, each: Product) -> None:
     else:
         found = product(flat(arrays.factor(value)), matrix).view(*value.shape[:3], matrix.shape[2])
     arrays.projected[each.edge][:, : value.shape[1]] = found + bias[:, None, None]
+
+
+def read_out_at_once(arrays: GpuArrays, code: NodeCode) -> bool:
+    """Compute a narrow output of one product, bias included, in one pass over what it reads; whether that was done."""
+    if code.key[0] not in arrays.program.unread or len(code.products) != 1:
+        return False
+    (each,) = code.products
+    if each.has_projection or arrays.reads_tokens(each):
+        return False
+    states, width = arrays.source_factor(each), padded(code.units)
+    if not can_read_out(states, width):
+        return False
+    read_out(states, arrays.matrix(code, each), arrays.bias(code.bias, code, 1), arrays.values[code.key[0], ""])
+    return True
 
 
 def hoisted_forward(arrays: GpuArrays, code: NodeCode) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
-from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward
+from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward, read_out_at_once
 from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
 from rnnlab.engine.gpu.program import CudaKernel, Gradients, Kernel
@@ -28,6 +28,8 @@ def forward(arrays: GpuArrays) -> None:
     with multiplying(program.precision):
         for number, component in enumerate(program.plan.components):
             codes = program.codes_of(component)
+            if component.is_hoisted and codes and read_out_at_once(arrays, codes[0]):
+                continue
             for code in codes:
                 external_products(arrays, code)
             if not component.is_hoisted and program.is_spread:
