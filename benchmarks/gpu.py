@@ -6,13 +6,15 @@ Parts by name, all by default:
   populations  training steps of many small models against cuDNN, JAX and batched products
   single       training steps of one model against cuDNN, loops by hand and JAX
   flashrnn     the same against FlashRNN, which compiles for minutes
-Each case is compared with float64 before it is timed. JAX compiles while errors are measured, which are not timed; then
-one step at a time has the GPU. The table goes to benchmarks/results/gpu-h200.json as it grows, rows that miss their
-goals and cases that fail included, and `seconds` tells where the time goes.
+Each case is compared with float64 before it is timed: all of them at once, in processes of their own, while errors are
+measured and JAX compiles, which are not timed. What was wrong or late is not timed either; of the rest one step at a
+time has the GPU. The table goes to benchmarks/results/gpu-h200.json as it grows, rows that miss their goals and cases
+that fail included, and `seconds` tells where the time goes.
 """
 
 import argparse
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -145,15 +147,20 @@ def run_checks(table: Table) -> None:
         raise SystemExit("nothing is timed while results are wrong")
 
 
-def first_calls(parts: Iterable[str], races: list[gpu_single.Race], table: Table) -> dict[gpu_models.Case, float]:
-    """Compile the kernels of all cases, in parallel; the seconds of each first call."""
-    found_in: dict[str, Callable[[], list[gpu_models.Case]]] = {
-        "populations": gpu_populations.all_cases,
-        "errors": gpu_errors.all_cases,
-        "single": lambda: gpu_single.all_cases(races),
-        "flashrnn": lambda: gpu_single.all_cases(gpu_single.flashrnn_races()),
+def timed_cases(parts: Iterable[str], races: list[gpu_single.Race]) -> list[tuple[gpu_models.Case, ...]]:
+    """The cases of every population and race that the parts time; those of one differ in precision only."""
+    found_in = {
+        "populations": [gpu_populations.cases(population) for population in gpu_sizes.POPULATIONS],
+        "single": [race.cases for race in races],
+        "flashrnn": [race.cases for race in gpu_single.flashrnn_races()],
     }
-    cases = list(dict.fromkeys(case for part in parts if part in found_in for case in found_in[part]()))
+    return [cases for part in parts for cases in found_in.get(part, [])]
+
+
+def first_calls(parts: list[str], races: list[gpu_single.Race], table: Table) -> dict[gpu_models.Case, float]:
+    """Compile the kernels of all cases, in parallel; the seconds of each first call."""
+    cases = gpu_errors.all_cases() if "errors" in parts else []
+    cases += [case for each in timed_cases(parts, races) for case in each]
     limits: Any = {"seconds": COMPILE_SECONDS, "task_seconds": COMPILE_SECONDS / 2, "is_spoilt": _has_failures}
     outcomes = in_parallel(gpu_models.first_call_seconds, [(case,) for case in cases], **limits)
     for case, outcome in zip(cases, outcomes, strict=True):
@@ -164,16 +171,29 @@ def first_calls(parts: Iterable[str], races: list[gpu_single.Race], table: Table
     return found
 
 
-def run_errors(table: Table) -> None:
-    """Every cell and length, in parallel, the longest first."""
-    tasks = [(cell, steps) for steps in reversed(gpu_errors.STEPS) for cell in gpu_errors.CELLS]
+def compare(parts: list[str], races: list[gpu_single.Race], table: Table) -> dict[gpu_models.Case, Row]:
+    """Everything against float64, in parallel: errors of every length, and of each case that is timed its `error`.
+
+    A case whose comparison was not right, or not there in time, has `failed` instead.
+    """
+    lengths = [(cell, steps) for cell in gpu_errors.CELLS for steps in gpu_errors.STEPS] if "errors" in parts else []
+    groups = timed_cases(parts, races)
+    # steps that all members take together: what takes longest comes first
+    sizes: dict[tuple[Any, ...], int] = {(gpu_errors.rows, cell, steps): steps for cell, steps in lengths}
+    sizes |= {(gpu_errors.compared, cases): cases[0].steps * (cases[0].members or 1) for cases in groups}
+    tasks = sorted(sizes, key=lambda task: -sizes[task])
     seconds = table.case_seconds
-    outcomes = in_parallel(gpu_errors.rows, tasks, seconds=seconds, task_seconds=seconds, is_spoilt=_has_failures)
+    outcomes = in_parallel(operator.call, tasks, seconds=seconds, task_seconds=seconds, is_spoilt=_has_failures)
     found = dict(zip(tasks, outcomes, strict=True))
-    for cell, steps in sorted(tasks, key=lambda task: (gpu_errors.CELLS.index(task[0]), task[1])):
-        outcome = found[cell, steps]
+    for cell, steps in lengths:
+        outcome = found[gpu_errors.rows, cell, steps]
         named = {"network": cell, "steps": steps, "kernels": "", "precision": ""}
         table.add("errors", outcome.result or [named | {"failed": outcome.failure}], gpu_errors.show)
+    compared: dict[gpu_models.Case, Row] = {}
+    for cases in groups:
+        outcome = found[gpu_errors.compared, cases]
+        compared |= zip(cases, outcome.result or [{"failed": outcome.failure}] * len(cases), strict=True)
+    return compared
 
 
 def run_jax(script: Script, table: Table) -> list[Row]:
@@ -187,13 +207,11 @@ def run_jax(script: Script, table: Table) -> list[Row]:
     return found
 
 
-def run_populations(
-    table: Table, process: CaseProcess, compiled: dict[gpu_models.Case, float], jax: Iterable[Row]
-) -> None:
+def run_populations(table: Table, process: CaseProcess, known: dict[gpu_models.Case, Row], jax: Iterable[Row]) -> None:
     """Every population."""
     others = {(row["network"], row["units"], row["members"], row["precision"]): row for row in jax if "network" in row}
     for population in gpu_sizes.POPULATIONS:
-        outcome = table.call("populations", process, gpu_populations.rows, population, others, compiled)
+        outcome = table.call("populations", process, gpu_populations.rows, population, others, known)
         named = {"network": population[0], "units": population[1]}
         table.add("populations", outcome.result or [named | {"failed": outcome.failure}], gpu_populations.show)
 
@@ -226,23 +244,22 @@ def run_races(
     others: dict[str, Row],
     table: Table,
     runners: Runners,
-    compiled: dict[gpu_models.Case, float],
+    known: dict[gpu_models.Case, Row],
 ) -> None:
     """One race after another; `others` are the times of those who ran in processes of their own."""
     for race in races:
-        slots = table.call(part, runners.profiling, gpu_single.profiled, race)
+        right = [case for case in race.cases if "failed" not in known[case]]
+        slots = table.call(part, runners.profiling, gpu_single.profiled, right)
         if slots.failure:
             print(f"profiler FAILED {race.name}: {slots.failure}", flush=True)
-        known = {
-            case: {"first_call_seconds": compiled.get(case)} | (slots.result or {}).get(case, {}) for case in race.cases
-        }
-        outcome = table.call(part, runners.timing, gpu_single.rows, race, others, known)
+        ours = {case: known[case] | (slots.result or {}).get(case, {}) for case in race.cases}
+        outcome = table.call(part, runners.timing, gpu_single.rows, race, others, ours)
         failed = gpu_single.named(race.cases[0]) | {"failed": outcome.failure}
         table.add("single", outcome.result or [failed], gpu_single.show)
 
 
 def run_flashrnn(
-    table: Table, runners: Runners, compiled: dict[gpu_models.Case, float], scripts: dict[int, list[Script]]
+    table: Table, runners: Runners, known: dict[gpu_models.Case, Row], scripts: dict[int, list[Script]]
 ) -> None:
     """Every race against FlashRNN, which has compiled meanwhile."""
     races = gpu_single.flashrnn_races()
@@ -250,7 +267,7 @@ def run_flashrnn(
     start = time.monotonic()
     others = {name: fastest_flashrnn(scripts[gpu_single.num_heads(name)], table) for name in names}
     table.spend("flashrnn", {"its own steps": time.monotonic() - start})
-    run_races("flashrnn", races, others, table, runners, compiled)
+    run_races("flashrnn", races, others, table, runners, known)
 
 
 def fastest_flashrnn(scripts: list[Script], table: Table) -> Row:
@@ -265,7 +282,7 @@ def fastest_flashrnn(scripts: list[Script], table: Table) -> Row:
 
 
 def _has_failures(result: Any) -> bool:
-    """Whether something failed in the process itself; JAX and FlashRNN have their own."""
+    """Whether something failed that the process may have run itself; JAX and FlashRNN have their own."""
     rows = result if isinstance(result, list) else []
     return any("failed" in row and row.get("peer") not in ("jax", "flashrnn") for row in rows)
 
@@ -312,8 +329,9 @@ def run_parts(parts: list[str], races: list[gpu_single.Race], table: Table) -> N
             table.time("first calls", lambda: compiled.update(first_calls(parts, races, table)))
             jax = Script("gpu_jax.py", *raced) if raced else None
             scripts += [jax] if jax else []
-            if "errors" in parts:
-                table.time("errors", lambda: run_errors(table))
+            compared: dict[gpu_models.Case, Row] = {}
+            table.time("comparisons", lambda: compared.update(compare(parts, races, table)))
+            known = {case: {"first_call_seconds": compiled.get(case)} | row for case, row in compared.items()}
             if set(parts) & {"populations", "single", "flashrnn"}:
                 runners.start()
             others: list[Row] = []
@@ -322,11 +340,11 @@ def run_parts(parts: list[str], races: list[gpu_single.Race], table: Table) -> N
             flashrnn = start_flashrnn() if "flashrnn" in parts else {}  # would slow JAX's compilers, not what is timed
             scripts += [script for each in flashrnn.values() for script in each]
             if "populations" in parts:
-                table.time("populations", lambda: run_populations(table, runners.timing, compiled, others))
+                table.time("populations", lambda: run_populations(table, runners.timing, known, others))
             if "single" in parts:
-                table.time("single", lambda: run_races("single", races, jax_races(others), table, runners, compiled))
+                table.time("single", lambda: run_races("single", races, jax_races(others), table, runners, known))
             if "flashrnn" in parts:
-                table.time("flashrnn", lambda: run_flashrnn(table, runners, compiled, flashrnn))
+                table.time("flashrnn", lambda: run_flashrnn(table, runners, known, flashrnn))
     finally:
         runners.end()
         for script in scripts:

@@ -97,8 +97,9 @@ def free_memory() -> None:
     gc.collect()
     torch.cuda.empty_cache()
     for dtype in (torch.bfloat16, torch.float32):
-        square = torch.ones(64, 64, device=DEVICE, dtype=dtype)
-        torch.addmm(square, square, square)
+        square = torch.ones(64, 64, device=DEVICE, dtype=dtype, requires_grad=True)
+        # backward passes run in a thread that has a workspace of its own
+        torch.addmm(square, square, square).sum().backward()
 
 
 @lru_cache(maxsize=1)

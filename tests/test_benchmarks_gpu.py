@@ -26,6 +26,7 @@ from tests.engine.comparison import DifferenceError, Tolerance, Way, compare_way
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import gpu
+import gpu_checks
 import gpu_cudnn
 import gpu_errors
 import gpu_flashrnn
@@ -271,8 +272,9 @@ def test_models_of_all_precisions_have_the_same_numbers() -> None:
 
 
 def test_every_goal_of_populations_belongs_to_a_case() -> None:
-    cases = {(case.precision, case.network.removeprefix("sh:"), case.units) for case in gpu_populations.all_cases()}
-    assert {goal[1:] for goal in gpu_sizes.POPULATION_GOALS} <= cases
+    cases = [case for each in gpu.timed_cases(["populations"], []) for case in each]
+    found = {(case.precision, case.network.removeprefix("sh:"), case.units) for case in cases}
+    assert {goal[1:] for goal in gpu_sizes.POPULATION_GOALS} <= found
 
 
 def test_races_hold_every_network_of_the_table() -> None:
@@ -302,6 +304,97 @@ def test_relays_are_timed_only_where_they_are_right(monkeypatch: pytest.MonkeyPa
 def in_order(function: Any, tasks: Any, **_: Any) -> list[gpu_process.Outcome]:
     """Stands for processes in parallel."""
     return [gpu_process._attempt(function, task) for task in tasks]
+
+
+POPULATION = gpu_models.Case("sh:lstm", units=6, inputs=5, batch=3, steps=7, members=3, path="reference")
+
+
+@pytest.mark.parametrize("case", [SMALL, POPULATION])
+def test_cases_of_all_precisions_are_compared(monkeypatch: pytest.MonkeyPatch, case: gpu_models.Case) -> None:
+    """One that is too far off fails alone; the others have their error."""
+    exact_ones: list[int | None] = []
+    exact_copy = gpu_models.exact_copy
+
+    def counted(model: Model, members: int | None) -> Model:
+        exact_ones.append(members)
+        return exact_copy(model, members)
+
+    monkeypatch.setattr(gpu_errors, "exact_copy", counted)
+    monkeypatch.setitem(gpu_timing.ERRORS, "tf32", 1e-9)
+    first, second, third = gpu_errors.compared([case._replace(precision=each) for each in ("bf16", "tf32", "float32")])
+    assert 0 < first["error"] < 1e-6
+    assert first == third
+    assert re.match(r"ArithmeticError: off by .*, allowed is 1e-09: not timed", second["failed"])
+    assert exact_ones == [case.members and 2]
+
+
+@pytest.mark.parametrize("member", [0, 1])
+def test_a_wrong_member_of_a_population_is_seen(monkeypatch: pytest.MonkeyPatch, member: int) -> None:
+    """Its gradients, where another's are added to them."""
+    trained_once = gpu_timing.trained_once
+
+    def wrong(module: nn.Module, x: Tensor, dy: Tensor) -> dict[str, Tensor]:
+        found = trained_once(module, x, dy)
+        if x.dtype == torch.float32:
+            found["gradient of arrays.h bias"][member] += found["gradient of arrays.h bias"][2]
+        return found
+
+    monkeypatch.setattr(gpu_timing, "trained_once", wrong)
+    (row,) = gpu_errors.compared([POPULATION])
+    assert "not timed" in row["failed"]
+
+
+def test_networks_that_rounding_changes_much_may_be_off_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gpu_timing.ERRORS, "bf16", 1e-9)
+    case = SMALL._replace(network="td:tanh")
+    (row,) = gpu_errors.compared([case])
+    assert 1e-9 < row["error"] < 1e-5
+    monkeypatch.setattr(gpu_errors, "_rounding_error", lambda *_: 1e-9)
+    (row,) = gpu_errors.compared([case])
+    assert "to round its numbers once makes 1e-09: not timed" in row["failed"]
+
+
+def test_what_failed_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[gpu_models.Case] = []
+
+    def ours(case: gpu_models.Case) -> dict[str, Any]:
+        timed.append(case)
+        return {"ms": 2.0}
+
+    for module in (gpu_populations, gpu_single):
+        monkeypatch.setattr(module, "ours", ours)
+    monkeypatch.setattr(gpu_cudnn, "measure", lambda *_: ({}, {}))
+    population = gpu_sizes.POPULATIONS[0]
+    cases = gpu_populations.cases(population)
+    known: dict[gpu_models.Case, Any] = {case: {"error": 0.01, "first_call_seconds": 3.0} for case in cases}
+    known[cases[1]] = {"failed": "late", "first_call_seconds": 3.0}
+    jax = {(case.network, case.units, case.members, case.precision): {"failed": "never"} for case in cases}
+    first, wrong, last = gpu_populations.rows(population, jax, known)
+    assert [row["precision"] for row in (first, wrong, last)] == ["bf16", "tf32", "float32"]
+    assert (first["error"], first["ms"], first["first_call_seconds"]) == (0.01, 2.0, 3.0)
+    assert wrong["failed"] == "late"
+    assert "FAILED late" in gpu_populations.show(wrong)
+    assert timed == [cases[0], cases[2]]
+
+    timed.clear()
+    race = gpu_single.races()[0]
+    known = {case: {"failed": "off by 1"} for case in race.cases} | {race.cases[2]: {"error": 0.01}}
+    *wrong, last = gpu_single.rows(race, {}, known)
+    assert [row["failed"] for row in wrong] == ["off by 1"] * 2
+    assert "FAILED off by 1" in gpu_single.show(wrong[0])
+    assert (last["error"], last["ms"], last["failed"]) == (0.01, 2.0, "no setting could be measured")
+    assert timed == [race.cases[2]]
+
+
+def test_a_case_that_breaks_while_it_is_timed_keeps_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ours(_: gpu_models.Case) -> dict[str, Any]:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(gpu_single, "ours", ours)
+    race = gpu_single.flashrnn_races()[0]
+    (row,) = gpu_single.rows(race, {}, {race.cases[0]: {"error": 0.01}})
+    assert (row["failed"], row["error"]) == ("ValueError: broken", 0.01)
+    assert "FAILED ValueError: broken" in gpu_single.show(row)
 
 
 def test_relays_that_fail_do_not_stop_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,6 +428,61 @@ def test_a_row_says_what_is_missed() -> None:
     assert "1.50 times, goal 2: MISSED; 2.00 times its memory MISSED" in shown
     assert "first call 25.0 s MISSED" in shown
     assert "FAILED out of luck" in gpu_single.show(gpu_single.named(SMALL) | {"failed": "out of luck"})
+
+
+# ------------------------------------------------------------------------------------------------------------ checks
+
+
+def test_every_test_is_in_one_share() -> None:
+    shares = [list(range(1000)) for _ in range(gpu_checks.TEST_TASKS)]
+    for number, share in enumerate(shares):
+        gpu_checks.Recorder(number).pytest_collection_modifyitems(share)
+    assert sorted(test for share in shares for test in share) == list(range(1000))
+    assert max(map(len, shares)) - min(map(len, shares)) == 1
+    kinds = [{test % 12 for test in share} for share in shares]  # as parameters follow one another
+    assert min(map(len, kinds)) > 6
+
+
+def test_random_networks_are_cut_up_by_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each task has a network of its own; every precision, and both parities, are there for every place of a seed."""
+    assert gpu_checks.NUM_RANDOM == 5 * gpu_checks.SEEDS  # with fewer of each seed, more of all would be the smallest
+    found: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr("tests.engine.gpu.checks.compare", lambda network, **how: found.append((str(network), how)))
+    monkeypatch.setattr(gpu_checks, "SEEDS", 6)
+    monkeypatch.setattr(gpu_checks, "NUM_RANDOM", 24)
+    told = [gpu_checks.check_random(number) for number in range(24)]
+    assert [each["comparisons"] for each in told] == [1] * 24
+    assert len(found) == 24
+    for place in range(4):
+        hows = [how for _, how in found[6 * place : 6 * place + 6]]
+        assert [how["precisions"] for how in hows] == [["bf16"], ["float32"], ["tf32"]] * 2
+        assert [how["steps_before"] > 0 for how in hows] == [False, True] * 3
+    for start in range(6):
+        assert len({network for network, _ in found[start::6]}) == 4
+
+
+def test_a_wrong_random_network_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare(*_: Any, **__: Any) -> None:
+        raise DifferenceError("off")
+
+    monkeypatch.setattr("tests.engine.gpu.checks.compare", compare)
+    wrong = ["random network 43: DifferenceError: off"]
+    assert gpu_checks.check_random(43) == {"comparisons": 1, "wrong": wrong}
+
+
+def test_checks_end_with_what_takes_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks: list[tuple[str, Any]] = []
+
+    def all_right(_: Any, given: Any, **__: Any) -> list[gpu_process.Outcome]:
+        tasks.extend(given)
+        return [gpu_process.Outcome({"comparisons": 1, "wrong": [], "wrong_near_a_jump": 0}, None, {})] * len(given)
+
+    monkeypatch.setattr(gpu_checks, "in_parallel", all_right)
+    found = gpu_checks.checks(1.0)
+    assert (found["random_networks"], found["comparisons"]) == (200, len(tasks))
+    assert len(set(tasks)) == len(tasks)
+    assert [kind for kind, _ in tasks] == sorted((kind for kind, _ in tasks), key=["relu", "tests", "random"].index)
+    assert [number for _, number in tasks[-200:]] == list(range(199, -1, -1))
 
 
 # --------------------------------------------------------------------------------------------------------- processes
@@ -430,14 +578,71 @@ def test_errors_are_told_in_the_order_of_cells_and_lengths(monkeypatch: pytest.M
     monkeypatch.setattr(gpu, "in_parallel", in_order)
     monkeypatch.setattr(gpu_errors, "rows", rows)
     table = gpu.Table(tmp_path / "table.json")
-    gpu.run_errors(table)
+    assert gpu.compare(["errors"], [], table) == {}
     assert asked == sorted(asked, reverse=True)
     wanted = [(cell, steps) for cell in gpu_errors.CELLS for steps in gpu_errors.STEPS]
     assert [(row["network"], row["steps"]) for row in table.content["errors"]] == wanted
 
 
+def test_every_case_is_compared_beside_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Populations and long sequences first; a comparison that breaks down is one of all its cases."""
+    asked: list[tuple[gpu_models.Case, ...] | int] = []
+
+    def compared(cases: tuple[gpu_models.Case, ...]) -> list[dict[str, Any]]:
+        asked.append(cases)
+        if cases[0].network == "sh:tanh":
+            raise ValueError("no")
+        return [{"error": number} for number, _ in enumerate(cases)]
+
+    monkeypatch.setattr(gpu, "in_parallel", in_order)
+    monkeypatch.setattr(gpu_errors, "compared", compared)
+    monkeypatch.setattr(gpu_errors, "rows", lambda _, steps: asked.append(steps) or [])
+    monkeypatch.setattr(gpu_errors, "show", str)
+    races = [race for race in gpu_single.races() if race.cases[0].units == 512]
+    found = gpu.compare(list(gpu.PARTS), races, gpu.Table(tmp_path / "table.json"))
+    assert [found[case] for case in races[0].cases] == [{"failed": "ValueError: no"}] * 3
+    assert [found[case]["error"] for case in races[1].cases] == [0, 1, 2]
+    groups = [each for each in asked if isinstance(each, tuple)]
+    assert {case for cases in groups for case in cases} == found.keys()
+    assert set(groups) == {
+        *(gpu_populations.cases(each) for each in gpu_sizes.POPULATIONS),
+        *(race.cases for race in [*races, *gpu_single.flashrnn_races()]),
+    }
+    names = [each if isinstance(each, int) else each[0].network for each in asked]
+    assert {cases[0].members for cases in asked[:5] if isinstance(cases, tuple)} == {132, 528}
+    assert names[5:10] == [4096, 4096, 4096, "heads-12:lstm", "heads-1:lstm"]
+    assert names[-3:] == [64, 64, 64]
+    asked.clear()
+    assert gpu.compare(["single"], races[:1], gpu.Table(tmp_path / "table.json")).keys() == set(races[0].cases)
+    assert asked == [races[0].cases]
+
+
+def test_what_failed_is_not_profiled(tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    class Process:
+        def call(self, _: float, function: Any, *arguments: Any) -> gpu_process.Outcome:
+            asked.append((function, *arguments))
+            slots = {race.cases[0]: {"us_a_slot_forward": 2.0}}
+            return gpu_process.Outcome(slots if function is gpu_single.profiled else [], "not run", {})
+
+    race = gpu_single.races()[0]
+    known: dict[gpu_models.Case, Any] = {case: {"error": 0.01, "first_call_seconds": 3.0} for case in race.cases}
+    known[race.cases[1]] = {"failed": "off", "first_call_seconds": 3.0}
+    runners = gpu.Runners(Process(), Process())  # type: ignore[arg-type]
+    gpu.run_races("single", [race], {}, gpu.Table(tmp_path / "table.json"), runners, known)
+    profiled, timed = asked
+    assert profiled == (gpu_single.profiled, [race.cases[0], race.cases[2]])
+    assert timed == (
+        gpu_single.rows,
+        race,
+        {},
+        known | {race.cases[0]: known[race.cases[0]] | {"us_a_slot_forward": 2.0}},
+    )
+
+
 def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """JAX compiles beside errors, which are no times, and is told to time when they have ended."""
+    """JAX compiles beside comparisons, which are no times, and is told to time when they have ended."""
     events: list[str] = []
 
     class Script:
@@ -456,15 +661,28 @@ def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.Monk
     def note(what: str) -> Any:
         return lambda *_: events.append(what) or {}
 
-    def races(part: str, _: Any, others: dict[str, Any], *__: Any) -> None:
+    def first_calls(*_: Any) -> dict[gpu_models.Case, float]:
+        events.append("first_calls")
+        return {SMALL: 2.5}
+
+    def compare(*_: Any) -> dict[gpu_models.Case, dict[str, Any]]:
+        events.append("compare")
+        return {SMALL: {"error": 0.01}, POPULATION: {"failed": "off"}}
+
+    def races(part: str, _: Any, others: dict[str, Any], *rest: Any) -> None:
+        known = rest[-1]
+        assert known[SMALL] == {"first_call_seconds": 2.5, "error": 0.01}
+        assert known[POPULATION] == {"first_call_seconds": None, "failed": "off"}
         events.append(part)
         if part == "single":
             assert others == {"td:tanh": {"peer_ms": 4.0, "peer_setting": "bf16, unroll 4", "peer_error": 0.01}}
 
     monkeypatch.setattr(gpu, "Script", Script)
     monkeypatch.setattr(gpu.CaseProcess, "start", note("timers start"))
-    for name in ("run_checks", "first_calls", "run_errors", "run_populations"):
+    for name in ("run_checks", "run_populations"):
         monkeypatch.setattr(gpu, name, note(name))
+    monkeypatch.setattr(gpu, "first_calls", first_calls)
+    monkeypatch.setattr(gpu, "compare", compare)
     monkeypatch.setattr(gpu, "run_races", races)
     monkeypatch.setattr(gpu_sizes, "FLASHRNN_BACKENDS", {1: ("cuda",)})
     table = gpu.Table(tmp_path / "table.json")
@@ -472,7 +690,7 @@ def test_nothing_is_timed_while_others_compile_or_check(monkeypatch: pytest.Monk
     gpu.run_parts(list(gpu.PARTS), gpu_single.races(), table)
     jax, flashrnn = "gpu_jax.py populations single", "gpu_flashrnn.py 1 cuda"
     assert events == [
-        *("run_checks", "first_calls", f"start {jax}", "run_errors"),
+        *("run_checks", "first_calls", f"start {jax}", "compare"),
         *("timers start", "timers start", f"time {jax}"),
         *(f"start {flashrnn}", "run_populations", "single", f"time {flashrnn}", "flashrnn"),
         *(f"end {jax}", f"end {flashrnn}"),
