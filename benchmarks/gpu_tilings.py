@@ -1,8 +1,11 @@
 """Microseconds a slot of spread kernels, for every tiling that fits: `python benchmarks/gpu_tilings.py FILE`.
 
+With `--paired` only programs in pairs are timed anew, and the file's other rows stay.
+
 What the cost model of `rnnlab/engine/gpu/spread.py` is fitted to, and held to by tests/engine/gpu/test_costs.py.
 """
 
+import argparse
 import json
 import statistics
 import sys
@@ -29,6 +32,7 @@ PASSES = ("forward", "backward")
 NETWORKS = (  # network, width, precision, batch
     ("sh:tanh", 256, "bf16", 64),
     ("sh:tanh", 1024, "bf16", 64),
+    ("sh:tanh", 2048, "bf16", 64),
     ("sh:lstm", 256, "bf16", 64),
     ("sh:lstm", 512, "bf16", 64),
     ("sh:lstm", 1024, "bf16", 64),
@@ -39,6 +43,7 @@ NETWORKS = (  # network, width, precision, batch
     ("sh:lstm", 768, "bf16", 16),
     ("sh:lstm", 512, "float32", 64),
     ("stack-4:lstm", 256, "bf16", 64),
+    ("stack-4:lstm", 512, "bf16", 64),
 )
 
 
@@ -52,6 +57,7 @@ class Case(NamedTuple):
     way: str
     rows: int
     units: int
+    is_paired: bool
 
 
 def model_of(network: str, width: int, precision: str, batch: int) -> tuple[Model, torch.Tensor, torch.Tensor]:
@@ -69,8 +75,9 @@ def tilings(case: Case, model: Model) -> tuple[Tiling, Tiling] | None:
     usual = program.tilings(number, (1, case.batch), room)
     assert not isinstance(usual, str), usual
     is_backward = case.way == "backward"
+    limits = (1, case.batch), room, shared_memory()
     found = program.spread(number)._tiling(
-        case.rows, case.units, (1, case.batch), room, shared_memory(), backward=is_backward
+        case.rows, case.units, *limits, backward=is_backward, is_paired=case.is_paired
     )
     if found is None or found.num_turns > 1:
         return None
@@ -80,8 +87,9 @@ def tilings(case: Case, model: Model) -> tuple[Tiling, Tiling] | None:
 def cases() -> Iterator[Case]:
     """All that may fit."""
     for network in NETWORKS:
-        for sequences, units, way in product((16, 32, 64), (8, 16, 32, 64), PASSES):
-            yield Case(*network, way, sequences, units)
+        for sequences, units, way, is_paired in product((16, 32, 64), (8, 16, 32, 64), PASSES, (False, True)):
+            if way == "backward" or not is_paired:
+                yield Case(*network, way, sequences, units, is_paired)
 
 
 def compiled(case: Case) -> bool:
@@ -105,7 +113,8 @@ def timed(fitting: Sequence[Case]) -> Iterator[dict[str, Any]]:
             both = tilings(case, model)
             with mock.patch.object(GpuProgram, "tilings", return_value=both):
                 spent = kernel_microseconds(model, x, dy)[PASSES.index(case.way)] / STEPS
-            named = dict(zip(("network", "width", "precision", "batch", "pass", "rows", "units"), case, strict=True))
+            names = ("network", "width", "precision", "batch", "pass", "rows", "units", "is_paired")
+            named = dict(zip(names, case, strict=True))
             yield named | {"microseconds": round(spent, 3)}
 
 
@@ -123,7 +132,12 @@ def kernel_microseconds(model: Model, x: torch.Tensor, dy: torch.Tensor) -> list
 
 def main() -> None:
     """Compile all, as many at a time as there are cores, time them and write the file."""
-    every = list(cases())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="where the table goes")
+    parser.add_argument("--paired", action="store_true", help="only pairs; other rows of the file stay")
+    options = parser.parse_args()
+    others = json.loads(options.file.read_text())["rows"] if options.paired else []
+    every = [case for case in cases() if case.is_paired or not options.paired]
     fit = results_of(compiled, every)
     found = list(timed([case for case, fits in zip(every, fit, strict=True) if fits]))
     table = {
@@ -131,9 +145,9 @@ def main() -> None:
         "versions": {"torch": torch.__version__},
         "sizes": {"steps": STEPS, "inputs": INPUTS, "outputs": OUTPUTS},
         "what": "microseconds a slot of spread kernels, median of three, for every way to cut a network up that fits",
-        "rows": found,
+        "rows": [row for row in others if not row["is_paired"]] + found,
     }
-    Path(sys.argv[1]).write_text(json.dumps(table, indent=1) + "\n")
+    options.file.write_text(json.dumps(table, indent=1) + "\n")
 
 
 if __name__ == "__main__":

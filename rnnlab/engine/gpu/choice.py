@@ -200,7 +200,8 @@ class Tilings(tuple[Tiling, ...]):
     def __str__(self) -> str:
         names = ("forward", "backward") * (len(self) // 2)
         return "spread over multiprocessors: " + "; ".join(
-            f"{name} over {each.num_programs}{_turns(each)}, {each.units} units of {each.rows} sequences each, "
+            f"{name} over {each.num_programs}{' in pairs' if each.is_paired else ''}{_turns(each)}, "
+            f"{each.units} units of {each.rows} sequences each, "
             f"matrices {'in shared memory' if each.is_kept else 'streamed'}, about {each.microseconds:.1f} us a slot"
             for name, each in zip(names, self, strict=True)
         )

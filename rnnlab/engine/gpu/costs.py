@@ -19,8 +19,10 @@ _ON_CHIP = {"bf16": 0.8, "tf32": 1.15, "float32": 2.0}  # for 10,000 matrix numb
 _READ = 2.7  # for as many that are read anew in each step
 _OF_CLUSTERS = {"bf16": 0.85, "tf32": 1.0, "float32": 1.0}  # what clusters take of that: some numbers are in registers
 # A relay takes _BEHIND longer for each layer that follows another, and _HANDED for 10,000 numbers of a program that
-# multiply what is handed to it: little in bf16, where most of that is done by the time its own states have come.
+# multiply what is handed to it: little in bf16, where most of that is done by the time its own states have come. A leg
+# of more than 16 sequences takes _TALL longer to send its states and sums.
 _BEHIND, _HANDED = 0.22, {"bf16": 0.25, "tf32": 1.15, "float32": 2.0}
+_TALL = 0.8
 # The estimates of `spread.py` are too low for networks of these widths, and are multiplied by this.
 SPREAD = {"bf16": 1.05, "tf32": 1.5, "float32": 1.15}
 
@@ -81,7 +83,8 @@ def _relay_microseconds(program: GpuProgram, legs: tuple[int, ...], shapes: tupl
     found: list[float] = []
     for number, shape in zip(legs, shapes, strict=True):
         handed = program.resident(number).num_handed * _of_program(shape) * _HANDED[program.precision]
-        found.append(_resident_microseconds(program, number, shape) + handed)
+        tall = _TALL if shape.rows > SMALLEST else 0.0
+        found.append(_resident_microseconds(program, number, shape) + handed + tall)
     return max(found) + _BEHIND * sum(bool(program.resident(number).handed) for number in legs)
 
 

@@ -383,12 +383,12 @@ class GpuProgram:
 
         `sizes` are the numbers of members and sequences.
         """
-        key = (number, sizes, processors, shared_memory())
+        key = (number, sizes, processors, shared_memory(), cluster_size())
         if key not in self._tilings:
             spread = self.spread(number)
-            passes = [
-                spread.tiling(sizes, processors, shared_memory(), backward=backward) for backward in (False, True)
-            ]
+            limits = sizes, processors, shared_memory()
+            can_pair = cluster_size() > 1  # forward pairs were never timed
+            passes = [spread.tiling(*limits, backward=False), spread.tiling(*limits, backward=True, can_pair=can_pair)]
             reason = spread.obstacle or f"it does not fit into {processors.all} multiprocessors at once"
             is_possible = spread.obstacle is None and None not in passes
             self._tilings[key] = (passes[0], passes[1]) if is_possible else reason  # type: ignore[assignment]
@@ -411,7 +411,8 @@ class GpuProgram:
             gradients: the first two of `Gradients` for the backward kernel; None for the forward one.
             device: the number of the GPU.
         """
-        key = ("spread", number, tiling.rows, tiling.units, tiling.is_early, shared, gradients, device)
+        cut = (tiling.rows, tiling.units, tiling.is_early, tiling.is_paired)
+        key = ("spread", number, cut, shared, gradients, device)
         if key not in self._kernels:
             writer = self.spread_writer(number, tiling, shared)
             text = spread_forward(writer) if gradients is None else spread_backward(writer, *gradients)

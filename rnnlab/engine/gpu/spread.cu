@@ -221,3 +221,32 @@ template <int PARTS, int WIDTH> DEVICE float sum_of(const char *buffers, int buf
   for (int i = 0; i < PARTS; ++i) total += ((const float *)(buffers + i * buffer_bytes))[row * WIDTH + column];
   return total;
 }
+
+// --------------------------------------------------------------------------------------------------------------- pairs
+
+// The programs of a pair multiply half of the depth each, for the units of both. What the warps of one have left for the
+// other's COLUMNS, behind its own, they add up and send there, four numbers a thread.
+#if __CUDA_ARCH__ >= 900
+template <int PARTS, int WIDTH, int COLUMNS>
+DEVICE void send_sums(const char *buffers, int buffer_bytes, u32 to, u32 counter, int program) {
+  for (int i = threadIdx.x; i < ROWS * COLUMNS / 4; i += THREADS) {
+    const int place = i / (COLUMNS / 4) * WIDTH + COLUMNS + i % (COLUMNS / 4) * 4;
+    float4 total = *(const float4 *)(buffers + place * 4);
+#pragma unroll
+    for (int part = 1; part < PARTS; ++part) {
+      const float4 x = *(const float4 *)(buffers + part * buffer_bytes + place * 4);
+      total.x += x.x, total.y += x.y, total.z += x.z, total.w += x.w;
+    }
+    const u32 bits[4] = {__float_as_uint(total.x), __float_as_uint(total.y), __float_as_uint(total.z),
+                         __float_as_uint(total.w)};
+    send(in_program(to + i * 16, program), bits, in_program(counter, program));
+  }
+}
+
+// waits until so many bytes have come from the other program
+DEVICE void hear_other(u32 counter, int bytes, int phase) {
+  if (threadIdx.x == 0) expect_bytes(counter, bytes);
+  while (!has_come(counter, phase)) {
+  }
+}
+#endif

@@ -6,7 +6,7 @@ what that costs; `spread_forward` and `spread_backward` write the kernels, on to
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,7 +19,9 @@ from rnnlab.graph.elements import NodeKey
 
 WARPS = 8
 CHUNK = 64  # bytes of a row that are copied at a time, as in spread.cu
+DEEP = 32  # bytes of a row that are multiplied at a time
 MOST_STAGES = 9  # copies on their way at a time
+MOST_SUMS = 64  # that a thread holds for both programs of a pair; with twice as many it lacks registers
 
 # If all programs together copy no more than this in a stage, they copy numbers before these are known to be there, and
 # again until they are. More would hold up the stores that they wait for.
@@ -27,12 +29,15 @@ EARLY_BYTES = 1_000_000
 
 # Microseconds of a moment, fitted to timings on an H200 (benchmarks/results/gpu-tilings-h200.json; tanh, LSTM and GRU,
 # width 256 to 2048, all tilings).
-_EARLY_STAGE, _STAGE = 0.9, 1.15  # for each stage, if copies are early, or come after a look
-_WAIT = 0.15  # in each stage, for each 32 programs that one must hear from
-_READ = 0.95  # for 100 kB that a program reads
-_TILES = 1.3  # for 1000 tiles of 16 x 8 numbers, 32 bytes deep
+_EARLY_STAGE, _STAGE = 0.85, 1.23  # for each stage, if copies are early, or come after a look
+_PAIR = 0.1  # in each stage, for what programs of a pair send each other
+_WAIT = 0.22  # in each stage, for each 32 programs that one must hear from
+_READ = 0.8  # for 100 kB that a program reads
+_FAR = 0.3  # for 10 MB of matrices that all programs stream beyond what the second-level cache holds
+_TILES = 1.27  # for 1000 tiles of 16 x 8 numbers, 32 bytes deep
 _GATES = 0.4  # for 1000 numbers of a program's gates
-NEARLY = 1.2  # estimates that differ less count as equal: they are off by 11 in 100 on average
+CACHE_BYTES = 50_000_000  # of the second-level cache
+NEARLY = 1.2  # estimates that differ less count as equal: they are off by 10 in 100 on average
 
 
 @dataclass(frozen=True, eq=False)  # each is itself only
@@ -168,6 +173,21 @@ def first_sums(code: NodeCode) -> list[int]:
     return [gate for gate in range(code.num_gates) if gate not in late or gate in fed]
 
 
+def halved(stages: Sequence[Stage]) -> list[Stage]:
+    """What each program of a pair multiplies: half of the depth of every product."""
+    return [
+        Stage(tuple(replace(each, depth=each.depth // 2) for each in stage.segments), stage.num_groups)
+        for stage in stages
+    ]
+
+
+def can_be_halved(stages: Sequence[Stage], itemsize: int) -> bool:
+    """Whether both halves are as deep as the matrix units take, and every warp has a part of them."""
+    segments = [segment for stage in stages for segment in stage.segments]
+    is_even = all(segment.depth * itemsize % (2 * DEEP) == 0 for segment in segments)
+    return is_even and all(stage.num_parts(itemsize, 1) == WARPS for stage in halved(stages) if stage.segments)
+
+
 class SharedMemory(NamedTuple):
     """How a program's shared memory is used in one pass of one node."""
 
@@ -176,11 +196,22 @@ class SharedMemory(NamedTuple):
     kept_bytes: int
     num_stages: int  # copies on their way at a time
     buffer_bytes: int  # of each warp
+    heard_bytes: int = 0  # sums that come from the other program of a pair, those of a stage
+
+    @property
+    def heard(self) -> int:
+        """Where these lie, those of two stages in turn."""
+        return self.kept_bytes + WARPS * self.buffer_bytes
+
+    @property
+    def counters(self) -> int:
+        """Where two counters of their bytes lie."""
+        return self.heard + 2 * self.heard_bytes
 
     @property
     def total(self) -> int:
         """Bytes of a program."""
-        return self.kept_bytes + WARPS * self.buffer_bytes
+        return self.counters + (16 if self.heard_bytes else 0)
 
 
 def sums_width(num_groups: int, units: int) -> int:
@@ -189,19 +220,29 @@ def sums_width(num_groups: int, units: int) -> int:
 
 
 def shared_memory_use(
-    stages: Sequence[Stage], rows: int, units: int, itemsize: int, available: int
+    stages: Sequence[Stage], rows: int, units: int, itemsize: int, available: int, *, is_paired: bool = False
 ) -> SharedMemory | None:
     """The best use of shared memory, or None where nothing fits.
 
     Sums take half of the room if half of the warps have half of the rows each, for the depth has half as many parts.
     But then every column is read twice: that is done only where it makes room for matrices that would be streamed.
+
+    Args:
+        stages: what the program multiplies, for a pair half of the depth.
+        rows: of sequences.
+        units: its own; a pair multiplies those of both.
+        itemsize: bytes of a number that is multiplied.
+        available: bytes.
+        is_paired: whether the program is one of a pair.
     """
     segments = [segment for stage in stages for segment in stage.segments]
-    kept = sum(len(each.groups) * units * (each.depth * itemsize + 16) for each in segments)
-    sums_row = max(sums_width(stage.num_groups, units) * 4 for stage in stages)
-    widest = max((len(each.groups) * units for each in segments), default=0)
+    columns = 2 * units if is_paired else units
+    kept = sum(len(each.groups) * columns * (each.depth * itemsize + 16) for each in segments)
+    sums_row = max(sums_width(stage.num_groups, columns) * 4 for stage in stages)
+    heard = rows * units * 4 * max(stage.num_groups for stage in stages) if is_paired else 0
+    widest = max((len(each.groups) * columns for each in segments), default=0)
     for is_kept, row_groups, fewest in ((True, 1, 2), (True, 2, 2), (False, 1, 3)):
-        if rows // row_groups < SMALLEST:
+        if rows // row_groups < SMALLEST or (is_paired and row_groups > 1):
             continue
         own_rows = rows // row_groups
         num_rows = own_rows if is_kept else own_rows + widest
@@ -210,7 +251,7 @@ def shared_memory_use(
         )
         for num_stages in range(min(MOST_STAGES, max(fewest, deepest + 1)), fewest - 1, -1):
             buffer_bytes = max(num_stages * num_rows * CHUNK, own_rows * sums_row)
-            found = SharedMemory(is_kept, row_groups, kept if is_kept else 0, num_stages, buffer_bytes)
+            found = SharedMemory(is_kept, row_groups, kept if is_kept else 0, num_stages, buffer_bytes, heard)
             if found.total <= available and (not is_kept or num_stages >= min(4, deepest + 1)):
                 return found
     return None
@@ -219,7 +260,9 @@ def shared_memory_use(
 class Tiling(NamedTuple):
     """How a component is cut up: programs of so many sequences and units.
 
-    The programs of the same sequences of a member are a team: they wait for one another, and for nobody else.
+    The programs of the same sequences of a member are a team: they wait for one another, and for nobody else. Two
+    neighbours may be a pair (a cluster): each multiplies half of the depth, for the units of both, and sends the other
+    its sums. So it reads half of each row, and twice as many columns as long; where both are as many, a quarter less.
     """
 
     rows: int
@@ -230,6 +273,7 @@ class Tiling(NamedTuple):
     microseconds: float  # of a moment of all members, by the cost model
     is_kept: bool  # whether matrices stay in shared memory
     is_early: bool  # whether numbers are copied before they are known to be there, and again until they are
+    is_paired: bool = False
 
 
 class SpreadComponent:
@@ -268,8 +312,19 @@ class SpreadComponent:
             return "a depth input inside of a cycle is projected"
         return None
 
+    def stages(self, code: NodeCode, *, backward: bool, is_paired: bool) -> list[Stage]:
+        """A node's stages in a pass, as each of its programs has them."""
+        found = self.backward(code) if backward else self.forward(code)
+        return halved(found) if is_paired else found
+
     def tiling(
-        self, sizes: tuple[int, int], processors: Processors, shared_bytes: int, *, backward: bool
+        self,
+        sizes: tuple[int, int],
+        processors: Processors,
+        shared_bytes: int,
+        *,
+        backward: bool,
+        can_pair: bool = False,
     ) -> Tiling | None:
         """The cheapest way to cut a pass up so that all programs of a team run at once; None where there is none.
 
@@ -282,13 +337,15 @@ class SpreadComponent:
             processors: the multiprocessors.
             shared_bytes: memory of each that a program may have.
             backward: which pass.
+            can_pair: whether programs may be pairs.
         """
         found = [
             tiling
+            for is_paired in ((False, True) if can_pair else (False,))
             for rows in (16, 32, 64)
             for units in (8, 16, 32, 64)
             if rows == 16 or rows < 2 * sizes[1]
-            if (tiling := self._tiling(rows, units, sizes, processors, shared_bytes, backward)) is not None
+            if (tiling := self._tiling(rows, units, sizes, processors, shared_bytes, backward, is_paired=is_paired))
         ]
         if not found:
             return None
@@ -299,9 +356,19 @@ class SpreadComponent:
         return min(near, key=lambda tiling: (tiling.num_turns * tiling.num_programs, tiling.microseconds))
 
     def _tiling(
-        self, rows: int, units: int, sizes: tuple[int, int], processors: Processors, shared_bytes: int, backward: bool
+        self,
+        rows: int,
+        units: int,
+        sizes: tuple[int, int],
+        processors: Processors,
+        shared_bytes: int,
+        backward: bool,
+        *,
+        is_paired: bool = False,
     ) -> Tiling | None:
-        if any(padded(code.units) % units for code in self.codes):
+        if any(padded(code.units) % (2 * units if is_paired else units) for code in self.codes):
+            return None
+        if is_paired and not self._can_pair(rows, units, backward=backward):
             return None
         of_a_team, in_all = self.num_workers(units), sizes[0] * -(-sizes[1] // rows)
         if of_a_team > processors.all:
@@ -310,28 +377,42 @@ class SpreadComponent:
         num_teams = -(-in_all // num_turns)
         num_programs = num_teams * of_a_team
         slowest, is_kept = 0.0, True
-        of_codes = [self.backward(code) if backward else self.forward(code) for code in self.codes]
+        of_codes = [self.stages(code, backward=backward, is_paired=is_paired) for code in self.codes]
         most_bytes = max(stage.num_bytes(self.itemsize) for stages in of_codes for stage in stages) * rows
         is_early = most_bytes * num_programs <= EARLY_BYTES
         for code, stages in zip(self.codes, of_codes, strict=True):
-            use = shared_memory_use(stages, rows, units, self.itemsize, shared_bytes)
+            use = shared_memory_use(stages, rows, units, self.itemsize, shared_bytes, is_paired=is_paired)
             if use is None:
                 return None
             is_kept &= use.is_kept
-            slowest = max(slowest, self._microseconds(code, stages, use, rows, units, is_early=is_early))
+            spent = self._microseconds(code, stages, use, (rows, units, num_programs), is_early=is_early)
+            slowest = max(slowest, spent)
         microseconds = slowest * num_turns * max(1.0, num_programs / processors.own)
-        return Tiling(rows, units, num_teams, num_turns, num_programs, microseconds, is_kept, is_early)
+        return Tiling(rows, units, num_teams, num_turns, num_programs, microseconds, is_kept, is_early, is_paired)
+
+    def _can_pair(self, rows: int, units: int, *, backward: bool) -> bool:
+        """Whether a thread has registers for the sums of both programs, and both have depth enough to multiply."""
+        for code in self.codes:
+            stages = self.stages(code, backward=backward, is_paired=False)
+            most = max(stage.num_groups for stage in stages) * rows * 2 * units // 32
+            if most > MOST_SUMS or not can_be_halved(stages, self.itemsize):
+                return False
+        return True
 
     def _microseconds(
-        self, code: NodeCode, stages: Sequence[Stage], use: SharedMemory, rows: int, units: int, *, is_early: bool
+        self, code: NodeCode, stages: Sequence[Stage], use: SharedMemory, cut: tuple[int, int, int], *, is_early: bool
     ) -> float:
-        """What a moment of a node costs, by the model above."""
-        read = tiles = 0.0
+        """What a moment of a node costs, by the model above; `cut` are rows, units, and programs in all."""
+        rows, units, num_programs = cut
+        read = streamed = tiles = 0.0
         for segment in (each for stage in stages for each in stage.segments):
-            columns, size = len(segment.groups) * units, segment.depth * self.itemsize
+            columns = len(segment.groups) * units * (2 if use.heard_bytes else 1)
+            size = segment.depth * self.itemsize
             read += (rows + (0 if use.is_kept else columns)) * size
+            streamed += 0 if use.is_kept else columns * size * num_programs
             tiles += rows / 16 * columns / 8 * size / 32 * (3 if self.arithmetic.is_split else 1)
-        once = _EARLY_STAGE if is_early else _STAGE
+        once = (_EARLY_STAGE if is_early else _STAGE) + (_PAIR if use.heard_bytes else 0.0)
         waiting = len(stages) * (once + _WAIT * self.num_workers(units) / 32)
         formulas = _GATES * code.num_gates * rows * units / 1e3
-        return waiting + _READ * read / 1e5 + _TILES * tiles / 1e3 + formulas
+        far = _FAR * max(0.0, streamed - CACHE_BYTES) / 1e7
+        return waiting + _READ * read / 1e5 + far + _TILES * tiles / 1e3 + formulas

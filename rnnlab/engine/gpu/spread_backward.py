@@ -59,7 +59,7 @@ def spread_backward(writer: SpreadWriter, wanted: frozenset[Part], given: frozen
 
 class _Backward(SpreadNode):
     def __init__(self, writer: SpreadWriter, code: NodeCode, wanted: frozenset[Part], given: frozenset[Part]) -> None:
-        super().__init__(writer, code, writer.spread.backward(code), backward=True)
+        super().__init__(writer, code, backward=True)
         self.wanted, self.given = wanted, given
         self.passed = passed_by(code)
         arriving = [each for reader in writer.spread.codes for each in passed_by(reader)]

@@ -20,7 +20,7 @@ def spread_forward(writer: SpreadWriter) -> KernelText:
 
 class _Forward(SpreadNode):
     def __init__(self, writer: SpreadWriter, code: NodeCode) -> None:
-        super().__init__(writer, code, writer.spread.forward(code), backward=False)
+        super().__init__(writer, code, backward=False)
         program = code.program
         self.outputs = [program.forward] if program.early is None else [program.early, program.forward]
         self.late = late_gates(code)

@@ -48,13 +48,16 @@ class SpreadWriter(CudaWriter):
     def text(self) -> KernelText:
         """The whole kernel."""
         constants = {"ROWS": self.tiling.rows, "UNITS": self.tiling.units, "WARPS": WARPS, "THREADS": THREADS}
+        half = "  const int half = blockIdx.x % 2;\n" if self.tiling.is_paired else ""
         head = (
             "  const int worker = blockIdx.x, unit = thread % UNITS;\n"
             "  constexpr int NUM = (ROWS * UNITS + THREADS - 1) / THREADS;\n"
             "  auto row = [&](int e) { return (thread + e * THREADS) / UNITS; };\n"
             "  auto is_live = [&](int e) { return row(e) < num_live; };\n"
         )
-        return self.kernel("spread.cu", constants, "THREADS, 1", head)._replace(awaited=tuple(self.awaited))
+        num_programs = 2 if self.tiling.is_paired else 1
+        text = self.kernel("spread.cu", constants, "THREADS, 1", half + head, num_programs)
+        return text._replace(awaited=tuple(self.awaited))
 
 
 class Source(NamedTuple):
@@ -68,12 +71,14 @@ class Source(NamedTuple):
 class SpreadNode:
     """The branch of one node in one pass."""
 
-    def __init__(self, writer: SpreadWriter, code: NodeCode, stages: Sequence[Stage], *, backward: bool) -> None:
-        self.writer, self.code, self.stages = writer, code, stages
-        self.backward = backward
+    def __init__(self, writer: SpreadWriter, code: NodeCode, *, backward: bool) -> None:
+        self.writer, self.code, self.backward = writer, code, backward
+        self.is_paired = writer.tiling.is_paired
+        self.stages = writer.spread.stages(code, backward=backward, is_paired=self.is_paired)
         self.width = padded(code.units)
         units, rows = writer.tiling.units, writer.tiling.rows
-        use = shared_memory_use(stages, rows, units, writer.itemsize, writer.shared_bytes)
+        limits = writer.itemsize, writer.shared_bytes
+        use = shared_memory_use(self.stages, rows, units, *limits, is_paired=self.is_paired)
         assert use is not None  # the tiling says that it fits
         self.use: SharedMemory = use
         self.warp_rows = rows // use.row_groups  # of each warp
@@ -100,10 +105,13 @@ class SpreadNode:
         first = writer.spread.first_worker(self.code.key, units)
         with writer.block(f"if (worker >= {first} && worker < {first + self.width // units})"):
             writer.add(f"const int first_unit = (worker - {first}) * UNITS;")
+            if self.is_paired:
+                writer.add("const int other_unit = first_unit + (half ? -UNITS : UNITS);")
             writer.add(self._times(), "bool is_relu = false;")
             if not isinstance(self.code.choice, str):
                 writer.add(f"is_relu = ((const int *){writer.array('relu', self.code.key)})[member] != 0;")
             self._keep_matrices()
+            self._meet_other()
             yield
 
     @contextmanager
@@ -136,23 +144,43 @@ class SpreadNode:
         for segment in (each for stage in self.stages for each in stage.segments):
             stride = segment.depth * self.writer.itemsize + 16
             self.kept[segment] = (start, stride)
-            for number, row in enumerate(segment.matrix_rows if self.use.is_kept else ()):
+            columns = self._columns(segment)
+            for number, column in enumerate(columns if self.use.is_kept else ()):
                 place = start + number * self.writer.tiling.units * stride
                 self.writer.add(
-                    f"keep_columns(address_of(shared) + {place}, {stride}, {self._matrix(segment, row)}, "
+                    f"keep_columns(address_of(shared) + {place}, {stride}, {column}, "
                     f"{segment.matrix_width * self.writer.itemsize}, UNITS, {segment.depth * self.writer.itemsize});"
                 )
-            start += len(segment.groups) * self.writer.tiling.units * stride
+            start += len(columns) * self.writer.tiling.units * stride
         if self.use.is_kept:
             self.writer.add("end_group();", "await_groups<0>();", "__syncthreads();")
         self.writer.add(f"char *const buffers = shared + {self.use.kept_bytes};")
         self.writer.add(f"char *const buffer = buffers + warp * {self.use.buffer_bytes};")
 
-    def _matrix(self, segment: Segment, row: int) -> str:
-        """Text of the pointer to the program's first column of a matrix, all as rows of memory."""
-        rows = self._matrix_height(segment)
-        index = f"((member * {rows} + {row} + first_unit) * {segment.matrix_width} + {segment.matrix_first})"
-        return f"{self.writer.array(*segment.matrix)} + {index} * {self.writer.itemsize}"
+    def _columns(self, segment: Segment) -> list[str]:
+        """Text of the pointers to the first of each run of UNITS columns of a matrix, all as rows of memory.
+
+        They are those of the program for each group, and then those of the other program of a pair.
+        """
+        height = self._matrix_height(segment)
+        first = f"{segment.matrix_first}{self._moved(segment)}"
+        return [
+            f"{self.writer.array(*segment.matrix)} + "
+            f"((member * {height} + {row} + {unit}) * {segment.matrix_width} + {first}) * {self.writer.itemsize}"
+            for unit in (("first_unit", "other_unit") if self.is_paired else ("first_unit",))
+            for row in segment.matrix_rows
+        ]
+
+    def _moved(self, segment: Segment) -> str:
+        """Text that is added to where numbers along the depth begin: the second of a pair has the second half."""
+        return f" + half * {segment.depth}" if self.is_paired else ""
+
+    def _meet_other(self) -> None:
+        """Lines before the loop: counters of what comes from the other program of a pair, which knows of them then."""
+        if self.is_paired:
+            counters = " ".join(f"new_counter(address_of(shared) + {self.use.counters + place});" for place in (0, 8))
+            self.writer.add(f"if (thread == 0) {{ {counters} }}", "__syncthreads();", "meet();")
+            self.writer.add("int turn = 0;")  # how often it has heard from the other
 
     def _matrix_height(self, segment: Segment) -> int:
         if segment.matrix.kind == "turned":
@@ -171,21 +199,27 @@ class SpreadNode:
         if not num_parts:
             return
         writer.add("__syncthreads();")  # all have taken the sums before out of the buffers
+        heard = f"heard{self.stages.index(stage)}"
+        if self.is_paired:
+            writer.add(f"char *const {heard} = shared + {self.use.heard} + turn % 2 * {self.use.heard_bytes};")
+        columns, sides = stage.num_groups * writer.tiling.units, 2 if self.is_paired else 1
+        width = sums_width(sides * stage.num_groups, writer.tiling.units)
         num_warps = WARPS // self.use.row_groups
         part, own_row = "warp", "0"
         if self.use.row_groups > 1:
             part, own_row = f"warp % {num_warps}", f"warp / {num_warps} * {self.warp_rows}"
         with writer.block(f"if ({part} < {num_parts})" if num_parts < num_warps else ""):
             writer.add(
-                f"float sums[{self.warp_rows // 16}][{stage.num_groups * writer.tiling.units // 8}][4] = {{}};",
+                f"float sums[{self.warp_rows // 16}][{sides * columns // 8}][4] = {{}};",
                 f"const int part = {part}, own_row = {own_row};",
                 f"int first = part * {num_chunks} / {num_parts};",
                 f"const int last = (part + 1) * {num_chunks} / {num_parts};",
             )
             for number, segment in enumerate(stage.segments):
                 rows, exists, is_awaited = sources[segment]
+                start = f"{segment.first}{self._moved(segment)}"
                 writer.add(f"const bool exists{number} = {exists}, is_awaited{number} = {is_awaited};")
-                writer.add(f"const char *const rows{number} = (const char *)({rows.pointer} + {segment.first});")
+                writer.add(f"const char *const rows{number} = (const char *)({rows.pointer} + {start});")
             is_early = writer.tiling.is_early
             if not is_early:
                 self._look_first(stage, sources)
@@ -197,9 +231,17 @@ class SpreadNode:
             )
             writer.add(
                 f"{in_turn};" if is_early else f"while (!{in_turn}) begin_again(sums, first);",
-                f"leave<{sums_width(stage.num_groups, writer.tiling.units)}>(sums, (float *)buffer);",
+                f"leave<{width}>(sums, (float *)buffer);",
             )
         writer.add("__syncthreads();")
+        if self.is_paired:
+            counter = f"address_of(shared) + {self.use.counters} + turn % 2 * 8"
+            writer.add(
+                f"send_sums<{num_parts}, {width}, {columns}>"
+                f"(buffers, {self.use.buffer_bytes}, address_of({heard}), {counter}, 1 - half);",
+                f"hear_other({counter}, {writer.tiling.rows * columns * 4}, turn / 2 % 2);",
+                "++turn;",
+            )
 
     def _chunks(self, stage: Stage) -> list[tuple[Segment, range]]:
         """The segments of a stage, and which of its chunks are theirs."""
@@ -208,7 +250,8 @@ class SpreadNode:
 
     def _stage_bytes(self) -> int:
         segments = [segment for stage in self.stages for segment in stage.segments]
-        widest = 0 if self.use.is_kept else max(len(each.groups) for each in segments) * self.writer.tiling.units
+        most = max(len(self._columns(each)) for each in segments)
+        widest = 0 if self.use.is_kept else most * self.writer.tiling.units
         return (self.warp_rows + widest) * CHUNK
 
     def _cases(self, stage: Stage) -> Generator[tuple[int, Segment, int]]:
@@ -250,10 +293,10 @@ class SpreadNode:
                 if self.use.is_kept:
                     continue
                 writer.add("if (is_again.value) return;")  # matrices are never missing
-                for place, row in enumerate(segment.matrix_rows):
+                for place, column in enumerate(self._columns(segment)):
                     writer.add(
                         f"copy_rows<UNITS>(columns{number}, to + (ROWS + {place} * UNITS) * CHUNK, "
-                        f"{self._matrix(segment, row)} + at, bytes, UNITS);"
+                        f"{column} + at, bytes, UNITS);"
                     )
 
     def _use(self, stage: Stage, *, stops: bool) -> None:
@@ -266,7 +309,8 @@ class SpreadNode:
                     if self.use.is_kept
                     else "Passing{from + ROWS * CHUNK}"
                 )
-                groups = ", ".join(map(str, segment.groups))
+                sides = range(2 if self.is_paired else 1)
+                groups = ", ".join(str(side * stage.num_groups + group) for side in sides for group in segment.groups)
                 self.writer.add(
                     f"if (!exists{number}) return 0u;",
                     f"return multiply_chunk<{str(stops).lower()}, {groups}>"
@@ -275,17 +319,21 @@ class SpreadNode:
             self.writer.add("return 0u;")
 
     def sum_of(self, stage: Stage, group: int) -> str:
-        """Text of an element of a sum that all warps have left."""
+        """Text of an element of a sum that all warps have left, and that the other program of a pair has sent."""
         parts = stage.num_parts(self.writer.itemsize, self.use.row_groups)
         buffers, row = "buffers", "min(row(e), ROWS - 1)"
         if not any(group in segment.groups for segment in stage.segments):
             return "0.0f"
-        width = sums_width(stage.num_groups, self.writer.tiling.units)
+        columns, sides = stage.num_groups * self.writer.tiling.units, 2 if self.is_paired else 1
+        width = sums_width(sides * stage.num_groups, self.writer.tiling.units)
         column = f"{group * self.writer.tiling.units} + unit"
         if self.use.row_groups > 1:
             first_warp = f"{row} / {self.warp_rows} * {WARPS // self.use.row_groups}"
             buffers, row = f"buffers + {first_warp} * {self.use.buffer_bytes}", f"{row} % {self.warp_rows}"
-        return f"sum_of<{parts}, {width}>({buffers}, {self.use.buffer_bytes}, {row}, {column})"
+        own = f"sum_of<{parts}, {width}>({buffers}, {self.use.buffer_bytes}, {row}, {column})"
+        if not self.is_paired:
+            return own
+        return f"({own} + ((const float *)heard{self.stages.index(stage)})[{row} * {columns} + {column}])"
 
     def source(self, argument: Argument, owner: NodeCode, rows: Rows, time: str, *, exists: str = "true") -> Source:
         """Rows of an array that a node's programs write at times of the sequence."""

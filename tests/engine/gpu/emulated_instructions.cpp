@@ -99,6 +99,7 @@ static u32 chance;  // 0 where nothing is left to it
 static int most_rounds;  // of all warps, before it is clear that they wait in vain
 static Fiber *current;
 static Index threadIdx, blockIdx, gridDim;
+static int cluster_size;  // how many programs, which follow one another along x
 static bool happens(u32 one_in);
 static char *shared;
 
@@ -136,7 +137,7 @@ static void wait_at(Barrier &barrier, int count, bool of_program) {
 inline void __syncthreads() { wait_at(current->program->barrier, (int)current->program->warps.size() * LANES, true); }
 inline void meet_some(int barrier, int num_threads) { wait_at(current->program->some[barrier], num_threads, true); }
 inline void meet() {
-  const int count = (int)current->program->warps.size() * LANES * gridDim.x;
+  const int count = (int)current->program->warps.size() * LANES * cluster_size;
   wait_at(*current->program->of_cluster, count, true);
 }
 inline void __syncwarp() { wait_at(current->warp->barrier, LANES, false); }
@@ -321,7 +322,8 @@ static void add_program(std::vector<std::unique_ptr<Program>> &programs, Index b
                         int shared_bytes) {
   programs.push_back(std::make_unique<Program>());
   Program *program = programs.back().get();
-  program->block = block, program->cluster = &programs, program->first_of_cluster = (int)programs.size() - 1 - block.x;
+  program->block = block, program->cluster = &programs;
+  program->first_of_cluster = (int)programs.size() - 1 - block.x % cluster_size;
   program->of_cluster = &programs[program->first_of_cluster]->barrier_of_all;
   program->memory.assign(shared_bytes + 128, (char)0xff);
   for (int warp = 0; warp < num_threads / LANES; ++warp) {

@@ -2,6 +2,7 @@
 
 import ctypes
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -31,11 +32,11 @@ OPTIONS = ("-std=c++17", "-O1", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-w
 _RUN = """
 static Arguments arguments;
 
-extern "C" const char *run(const i64 *numbers, const int *grid, int num_threads, int shared_bytes, bool at_once,
-                           u32 seed, int rounds) {
+extern "C" const char *run(const i64 *numbers, const int *grid, int cluster, int num_threads, int shared_bytes,
+                           bool at_once, u32 seed, int rounds) {
   arguments = *(const Arguments *)numbers;
   what_is_wrong = nullptr, chance = seed, most_rounds = rounds;
-  gridDim = {grid[0], grid[1], grid[2]};
+  gridDim = {grid[0], grid[1], grid[2]}, cluster_size = cluster;
   body = [] { kernel(arguments); };
   std::vector<std::unique_ptr<Program>> programs;
   for (int z = 0; z < grid[2]; ++z)
@@ -68,11 +69,14 @@ class EmulatedFunction:
 
     def __init__(self, source: str, device: int, shared_bytes: int) -> None:
         self._library, self._shared_bytes = _library(source), shared_bytes
+        found = re.search(r"__cluster_dims__\((\d+),", source)
+        self._cluster_size = int(found[1]) if found else 1
 
     def launch(self, grid: tuple[int, int, int], num_threads: int, arguments: Sequence[int], *, at_once: bool) -> None:
         """Run a grid of programs, one cluster after another, or all at once where they wait for one another."""
         numbers = (ctypes.c_int64 * len(arguments))(*arguments)
-        sizes = ((ctypes.c_int * 3)(*grid), num_threads, self._shared_bytes)
+        assert grid[0] % self._cluster_size == 0, f"{grid[0]} programs in clusters of {self._cluster_size}"
+        sizes = ((ctypes.c_int * 3)(*grid), self._cluster_size, num_threads, self._shared_bytes)
         wrong: bytes | None = self._library.run(
             numbers, *sizes, ctypes.c_bool(at_once or self.runs_all), ctypes.c_uint32(self.seed), self.most_rounds
         )

@@ -35,18 +35,23 @@ def by_case() -> dict[Key, list[dict[str, Any]]]:
 def predicted(row: dict[str, Any]) -> Tiling | None:
     component = spread(row["network"], row["width"], row["precision"])
     sizes, is_backward = (1, row["batch"]), row["pass"] == "backward"
-    return component._tiling(row["rows"], row["units"], sizes, PROCESSORS, SHARED_BYTES, is_backward)
+    limits = (row["rows"], row["units"], sizes, PROCESSORS, SHARED_BYTES, is_backward)
+    return component._tiling(*limits, is_paired=row["is_paired"])
 
 
 def test_costs_are_near_what_was_measured() -> None:
-    errors = [abs(predicted(row).microseconds / row["microseconds"] - 1) for row in RESULTS["rows"]]
-    assert sum(errors) / len(errors) < 0.11
+    """But for pairs that were timed and are not made since: their threads lacked registers."""
+    pairs = [(row["microseconds"], tiling) for row in RESULTS["rows"] if (tiling := predicted(row))]
+    assert len(pairs) > 0.9 * len(RESULTS["rows"])
+    errors = [abs(tiling.microseconds / microseconds - 1) for microseconds, tiling in pairs]
+    assert sum(errors) / len(errors) < 0.1
 
 
 @pytest.mark.parametrize("case", by_case(), ids=lambda case: " ".join(map(str, case)))
 def test_what_the_model_chooses_is_near_the_best(case: Key) -> None:
     network, width, precision, batch, way = case
-    chosen = spread(network, width, precision).tiling((1, batch), PROCESSORS, SHARED_BYTES, backward=way == "backward")
+    limits, is_backward = ((1, batch), PROCESSORS, SHARED_BYTES), way == "backward"
+    chosen = spread(network, width, precision).tiling(*limits, backward=is_backward, can_pair=is_backward)
     assert chosen is not None
-    times = {(row["rows"], row["units"]): row["microseconds"] for row in by_case()[case]}
-    assert times[chosen.rows, chosen.units] <= 1.05 * min(times.values())
+    times = {(row["rows"], row["units"], row["is_paired"]): row["microseconds"] for row in by_case()[case]}
+    assert times[chosen.rows, chosen.units, chosen.is_paired] <= 1.05 * min(times.values())

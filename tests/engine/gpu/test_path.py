@@ -256,7 +256,8 @@ def test_reason_says_how_a_network_is_cut_up(choose_on_h200: Chosen) -> None:
     assert not isinstance(tilings, str)
     assert found.reason.startswith("spread over multiprocessors: forward over ")
     for name, tiling in zip(("forward", "backward"), tilings, strict=True):
-        cut = f"{name} over {tiling.num_programs}, {tiling.units} units of {tiling.rows} sequences each"
+        pairs = " in pairs" if tiling.is_paired else ""
+        cut = f"{name} over {tiling.num_programs}{pairs}, {tiling.units} units of {tiling.rows} sequences each"
         assert f"{cut}, matrices in shared memory, about {tiling.microseconds:.1f} us a slot" in found.reason
 
 
