@@ -1,7 +1,7 @@
 """What torch takes several passes over memory for, in one: matrices turned over, narrow read-outs and their gradients.
 
 Each function has a kernel of Triton (`passes_kernels.py`) on a GPU, and torch's operations on a CPU, where kernels in
-CUDA C++ are emulated in tests.
+CUDA C++ are emulated in tests. Members and sequences lie along the first axis of grids, for others are limited.
 """
 
 from functools import cache
@@ -24,7 +24,7 @@ def turned(matrices: Tensor) -> Tensor:
         return matrices.mT.contiguous()
     members, rows, columns = matrices.shape
     found = torch.empty(members, columns, rows, dtype=matrices.dtype, device=matrices.device)
-    grid = (-(-rows // TILE), -(-columns // TILE), members)
+    grid = (members, -(-rows // TILE), -(-columns // TILE))
     _kernels().turn[grid](matrices, found, matrices.stride(0), rows, columns, TILE=TILE)
     return found
 
@@ -39,7 +39,7 @@ def put_padded(found: Tensor, gradient: Tensor) -> None:
         if width > units:
             found[..., units:] = 0
         return
-    grid = (-(-times // TIMES), -(-sequences // SEQUENCES), members)
+    grid = (members * -(-sequences // SEQUENCES), -(-times // TIMES))
     sizes = (times, sequences, units, *gradient.stride()[:3], found.stride(0))
     columns = 1 << (width - 1).bit_length()
     _kernels().put[grid](gradient, found, *sizes, WIDTH=width, COLUMNS=columns, TIMES=TIMES, SEQUENCES=SEQUENCES)
@@ -58,7 +58,7 @@ def read_out(states: Tensor, matrix: Tensor, bias: Tensor, found: Tensor) -> Non
     members, times, sequences, depth = states.shape
     width, num_rows = matrix.shape[2], times * sequences
     columns, step = 1 << (width - 1).bit_length(), min(64, depth & -depth)
-    grid = (-(-num_rows // ROWS), members)
+    grid = (members * -(-num_rows // ROWS),)
     _kernels().read_out[grid](
         states,
         matrix,

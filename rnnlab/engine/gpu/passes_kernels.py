@@ -16,9 +16,9 @@ def turn(
     TILE: tl.constexpr,  # noqa: N803
 ):
     """A tile of a member's matrix."""
-    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
-    member = tl.program_id(2).to(tl.int64)
+    member = tl.program_id(0).to(tl.int64)
+    row = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    column = tl.program_id(2) * TILE + tl.arange(0, TILE)
     inside = (row < num_rows)[:, None] & (column < num_columns)[None, :]
     source = matrices + member * distance
     values = tl.load(source + row.to(tl.int64)[:, None] * num_columns + column[None, :], inside)
@@ -44,9 +44,10 @@ def put(
     SEQUENCES: tl.constexpr,  # noqa: N803
 ):
     """Some times of some sequences of a member, as they lie in the one and in the other."""
-    time = (tl.program_id(0) * TIMES + tl.arange(0, TIMES)).to(tl.int64)[:, None, None]
-    sequence = (tl.program_id(1) * SEQUENCES + tl.arange(0, SEQUENCES)).to(tl.int64)[None, :, None]
-    member = tl.program_id(2).to(tl.int64)
+    num_blocks = tl.cdiv(num_sequences, SEQUENCES)
+    member = (tl.program_id(0) // num_blocks).to(tl.int64)
+    sequence = (tl.program_id(0) % num_blocks * SEQUENCES + tl.arange(0, SEQUENCES)).to(tl.int64)[None, :, None]
+    time = (tl.program_id(1) * TIMES + tl.arange(0, TIMES)).to(tl.int64)[:, None, None]
     unit = tl.arange(0, COLUMNS)[None, None, :]
     inside = (time < num_times) & (sequence < num_sequences) & (unit < WIDTH)
     source = gradient + member * of_member + time * of_time + sequence * of_sequence + unit
@@ -71,8 +72,9 @@ def read_out(
     STEP: tl.constexpr,  # noqa: N803
 ):
     """ROWS rows of a member."""
-    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
-    member = tl.program_id(1).to(tl.int64)
+    num_blocks = tl.cdiv(num_rows, ROWS)
+    member = (tl.program_id(0) // num_blocks).to(tl.int64)
+    row = (tl.program_id(0) % num_blocks).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
     part = tl.arange(0, STEP)
     left = states + member * of_states + row * depth + part[None, :]

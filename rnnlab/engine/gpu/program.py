@@ -32,6 +32,7 @@ from rnnlab.engine.gpu.spread_node import SpreadWriter
 from rnnlab.engine.gpu.writer import Writer
 from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, output_names, state_parts, token_inputs
 from rnnlab.engine.plan import Component, Plan
+from rnnlab.errors import ModelError
 from rnnlab.graph.elements import NodeKey
 
 Kept = TypeVar("Kept")
@@ -98,6 +99,27 @@ def cuda_obstacle(device: torch.device | None = None) -> str | None:
 def cluster_size() -> int:
     """The most programs in a cluster, which can write to one another's shared memory; 1 before Hopper."""
     return 8 if not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (9, 0) else 1
+
+
+@lru_cache(maxsize=64)
+def most_clusters(device: torch.device, num_programs: int) -> int:
+    """How many clusters run at once whose programs have a multiprocessor's whole shared memory each."""
+    if device.type != "cuda":  # an emulated GPU has no parts
+        return 1 << 30
+    source = f'extern "C" __global__ void __cluster_dims__({num_programs}, 1, 1) kernel() {{}}'
+    return CudaFunction(source, device.index or 0, shared_memory()).most_clusters(num_programs)
+
+
+def most_pairs() -> int:
+    """How many pairs of programs (clusters of two) run at once on the current GPU; 0 if it has or allows none."""
+    if cluster_size() == 1:
+        return 0
+    if not torch.cuda.is_available():
+        return 1 << 30  # an emulated GPU has no parts
+    try:
+        return most_clusters(torch.device("cuda", torch.cuda.current_device()), 2)
+    except ModelError:  # a GPU, or the part of one that this process has, may refuse clusters
+        return 0
 
 
 class GpuProgram:
@@ -387,8 +409,8 @@ class GpuProgram:
         if key not in self._tilings:
             spread = self.spread(number)
             limits = sizes, processors, shared_memory()
-            can_pair = cluster_size() > 1  # forward pairs were never timed
-            passes = [spread.tiling(*limits, backward=False), spread.tiling(*limits, backward=True, can_pair=can_pair)]
+            backward = spread.tiling(*limits, backward=True, most_pairs=most_pairs())
+            passes = [spread.tiling(*limits, backward=False), backward]  # forward pairs were never timed
             reason = spread.obstacle or f"it does not fit into {processors.all} multiprocessors at once"
             is_possible = spread.obstacle is None and None not in passes
             self._tilings[key] = (passes[0], passes[1]) if is_possible else reason  # type: ignore[assignment]

@@ -8,12 +8,17 @@ waits for its own states. Layers that do not read one another, such as those of 
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import torch
 
-from rnnlab.engine.gpu.cuda_driver import CudaFunction
-from rnnlab.engine.gpu.program import GpuProgram, cluster_size, cuda_obstacle, is_interpreted, shared_memory
+from rnnlab.engine.gpu.program import (
+    GpuProgram,
+    cluster_size,
+    cuda_obstacle,
+    is_interpreted,
+    most_clusters,
+    shared_memory,
+)
 from rnnlab.engine.gpu.resident import CLUSTERS, Shape
 from rnnlab.errors import ModelError
 
@@ -99,15 +104,6 @@ def smallest_that_fit(
 
 def _num_clusters(shape: Shape, sizes: tuple[int, int]) -> int:
     return shape.num_in_all(*sizes) // shape.num_programs
-
-
-@lru_cache(maxsize=64)
-def most_clusters(device: torch.device, num_programs: int) -> int:
-    """How many clusters run at once whose programs have a multiprocessor's whole shared memory each."""
-    if device.type != "cuda":  # an emulated GPU has no parts
-        return 1 << 30
-    source = f'extern "C" __global__ void __cluster_dims__({num_programs}, 1, 1) kernel() {{}}'
-    return CudaFunction(source, device.index or 0, shared_memory()).most_clusters(num_programs)
 
 
 def _obstacle(program: GpuProgram) -> str | None:

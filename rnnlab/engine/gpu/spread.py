@@ -196,6 +196,7 @@ class SharedMemory(NamedTuple):
     kept_bytes: int
     num_stages: int  # copies on their way at a time
     buffer_bytes: int  # of each warp
+    is_paired: bool = False
     heard_bytes: int = 0  # sums that come from the other program of a pair, those of a stage
 
     @property
@@ -211,7 +212,7 @@ class SharedMemory(NamedTuple):
     @property
     def total(self) -> int:
         """Bytes of a program."""
-        return self.counters + (16 if self.heard_bytes else 0)
+        return self.counters + (16 if self.is_paired else 0)
 
 
 def sums_width(num_groups: int, units: int) -> int:
@@ -251,7 +252,8 @@ def shared_memory_use(
         )
         for num_stages in range(min(MOST_STAGES, max(fewest, deepest + 1)), fewest - 1, -1):
             buffer_bytes = max(num_stages * num_rows * CHUNK, own_rows * sums_row)
-            found = SharedMemory(is_kept, row_groups, kept if is_kept else 0, num_stages, buffer_bytes, heard)
+            used = (is_kept, row_groups, kept if is_kept else 0, num_stages, buffer_bytes)
+            found = SharedMemory(*used, is_paired, heard)
             if found.total <= available and (not is_kept or num_stages >= min(4, deepest + 1)):
                 return found
     return None
@@ -324,7 +326,7 @@ class SpreadComponent:
         shared_bytes: int,
         *,
         backward: bool,
-        can_pair: bool = False,
+        most_pairs: int = 0,
     ) -> Tiling | None:
         """The cheapest way to cut a pass up so that all programs of a team run at once; None where there is none.
 
@@ -337,15 +339,17 @@ class SpreadComponent:
             processors: the multiprocessors.
             shared_bytes: memory of each that a program may have.
             backward: which pass.
-            can_pair: whether programs may be pairs.
+            most_pairs: how many pairs of programs run at once, if they may be pairs.
         """
+        limits = sizes, processors, shared_bytes
         found = [
             tiling
-            for is_paired in ((False, True) if can_pair else (False,))
+            for is_paired in ((False, True) if most_pairs else (False,))
             for rows in (16, 32, 64)
             for units in (8, 16, 32, 64)
             if rows == 16 or rows < 2 * sizes[1]
-            if (tiling := self._tiling(rows, units, sizes, processors, shared_bytes, backward, is_paired=is_paired))
+            if (tiling := self._tiling(rows, units, *limits, backward, is_paired=is_paired))
+            and (not is_paired or tiling.num_programs <= 2 * most_pairs)
         ]
         if not found:
             return None
@@ -406,12 +410,12 @@ class SpreadComponent:
         rows, units, num_programs = cut
         read = streamed = tiles = 0.0
         for segment in (each for stage in stages for each in stage.segments):
-            columns = len(segment.groups) * units * (2 if use.heard_bytes else 1)
+            columns = len(segment.groups) * units * (2 if use.is_paired else 1)
             size = segment.depth * self.itemsize
             read += (rows + (0 if use.is_kept else columns)) * size
             streamed += 0 if use.is_kept else columns * size * num_programs
             tiles += rows / 16 * columns / 8 * size / 32 * (3 if self.arithmetic.is_split else 1)
-        once = (_EARLY_STAGE if is_early else _STAGE) + (_PAIR if use.heard_bytes else 0.0)
+        once = (_EARLY_STAGE if is_early else _STAGE) + (_PAIR if use.is_paired else 0.0)
         waiting = len(stages) * (once + _WAIT * self.num_workers(units) / 32)
         formulas = _GATES * code.num_gates * rows * units / 1e3
         far = _FAR * max(0.0, streamed - CACHE_BYTES) / 1e7

@@ -35,8 +35,9 @@ def test_networks_that_programs_share_agree(
     assert {shape.num_programs for shape in used} == {num_programs}
 
 
-@pytest.mark.parametrize("precision", TOLERANCES)
-@pytest.mark.parametrize("shape", [Shape(32, 2), Shape(64, 4), Shape(32, 8)])
+@pytest.mark.parametrize(
+    ("shape", "precision"), [(Shape(32, 2), "float32"), (Shape(64, 4), "bf16"), (Shape(32, 8), "tf32")]
+)
 @pytest.mark.parametrize("name", ["sh:gru", "sh:lstm"])
 def test_groups_of_warps_keep_their_own_pace(
     monkeypatch: pytest.MonkeyPatch, new_programs: None, name: str, shape: Shape, precision: str

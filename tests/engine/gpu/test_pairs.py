@@ -4,14 +4,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 
-from rnnlab import architecture
-from rnnlab.engine.gpu import arrays, choice, spread
+from rnnlab import Architecture, ModelError, architecture
+from rnnlab.engine.gpu import arrays, choice, program, spread
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import BreakKernels, compare
 from tests.engine.gpu.emulator import NEEDS, EmulatedFunction, EmulationError
+from tests.engine.networks import both_directions
 
 pytestmark = NEEDS
 SIZES = {"input_size": 3, "output_size": 2}
@@ -35,8 +37,8 @@ def paired(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Tiling]]:
     assert chosen
 
 
-def check(name: str, units: int, precision: str, **numbers: Any) -> None:
-    network = architecture(name, **SIZES, units=units)
+def check(name: str | Architecture, units: int, precision: str, **numbers: Any) -> None:
+    network = architecture(name, **SIZES, units=units) if isinstance(name, str) else name
     usual: dict[str, Any] = {"num_steps": 4, "population": 1, "batch_size": 19}
     compare(network, device="cpu", precisions=[precision], paths=["gpu-spread"], **usual | numbers)
 
@@ -52,13 +54,20 @@ def check(name: str, units: int, precision: str, **numbers: Any) -> None:
         ("st:lstm", 128, "bf16"),
         ("stack-2:lstm", 128, "bf16"),  # a layer multiplies what two have told of
         ("skip-3:lstm", 128, "bf16"),  # before the sequence too
+        ("fig1b-3:lstm", 64, "float32"),  # not at every time
+        (both_directions("lstm", units=64, read_out_delay=2), 64, "float32"),
     ],
 )
 def test_networks_agree(
-    monkeypatch: pytest.MonkeyPatch, paired: list[Tiling], name: str, units: int, precision: str, seed: int
+    monkeypatch: pytest.MonkeyPatch,
+    paired: list[Tiling],
+    name: str | Architecture,
+    units: int,
+    precision: str,
+    seed: int,
 ) -> None:
     monkeypatch.setattr(EmulatedFunction, "seed", seed)
-    check(name, units, precision)
+    check(name, units, precision, batch_size=1 if name == "fig1b-3:lstm" else 17)
     assert all(tiling.is_paired for tiling in paired)
 
 
@@ -80,6 +89,29 @@ def test_they_may_look_first(monkeypatch: pytest.MonkeyPatch, paired: list[Tilin
     monkeypatch.setattr(EmulatedFunction, "seed", 1)
     check("sh:lstm", 128, "bf16")
     assert all(tiling.is_paired and tiling.is_early == is_early for tiling in paired)
+
+
+@pytest.mark.parametrize(("most", "are_paired"), [(0, False), (1, False), (1 << 30, True)])
+def test_all_pairs_of_a_team_run_at_once(
+    monkeypatch: pytest.MonkeyPatch, paired: list[Tiling], most: int, are_paired: bool
+) -> None:
+    """A part of a GPU may have room for fewer, or refuse clusters."""
+    monkeypatch.setattr(program, "most_pairs", lambda: most)
+    check("sh:lstm", 128, "bf16")
+    assert {tiling.is_paired for tiling in paired} == {are_paired}
+
+
+def test_a_gpu_that_refuses_clusters_has_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(device: torch.device, num_programs: int) -> int:
+        raise ModelError("no clusters")
+
+    assert program.most_pairs() > 0
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(program, "most_clusters", refuse)
+    assert program.most_pairs() == 0
+    monkeypatch.setattr(program, "cluster_size", lambda: 1)
+    assert program.most_pairs() == 0
 
 
 def test_there_are_none_where_a_half_would_be_too_shallow(paired: list[Tiling]) -> None:

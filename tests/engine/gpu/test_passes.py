@@ -56,6 +56,18 @@ def test_one_gradient_for_all_is_put_in_its_place() -> None:
     assert torch.equal(found.sum(-1), torch.full((2, 5, 3), 10.0, device=DEVICE))
 
 
+@pytest.mark.skipif(IS_INTERPRETED, reason="the interpreter would take minutes")
+@pytest.mark.parametrize("sizes", [(1, 2, 600_000, 5), (70_000, 1, 2, 5)])
+def test_gradients_of_many_sequences_and_members_are_put_in_their_place(sizes: tuple[int, ...]) -> None:
+    """More than the later axes of a grid have room for."""
+    gradient = some(*sizes)
+    found = torch.full((*sizes[:3], 16), torch.nan, device=DEVICE)
+    put_padded(found, gradient)
+    assert torch.equal(found[..., :5], gradient)
+    assert not found[..., 5:].any()
+    assert torch.equal(turned(gradient.view(-1, 2, 5)[:70_000]), gradient.view(-1, 2, 5)[:70_000].mT)
+
+
 @pytest.mark.parametrize(("depth", "width"), [(16, 16), (48, 48), (96, 32), (256, 64)])
 @pytest.mark.parametrize("members", [1, 3])
 def test_read_outs_are_products_and_a_bias(members: int, depth: int, width: int) -> None:
