@@ -26,8 +26,12 @@ def turn(
     tl.store(to + column.to(tl.int64)[:, None] * num_rows + row[None, :], tl.trans(values), tl.trans(inside))
 
 
-# gradients of losses may lie in memory one way or another, which must not compile anew
-@triton.jit(do_not_specialize=["of_member", "of_time", "of_sequence"])
+# Triton compiles a kernel anew for numbers that are 1, or that 16 divides: not for those that change from batch to batch
+_SIZES = ["num_times", "num_sequences", "num_units"]
+_STRIDES = ["of_member", "of_time", "of_sequence"]
+
+
+@triton.jit(do_not_specialize=_SIZES + _STRIDES)
 def put(
     gradient,  # [P, T, B, M], of which the last axis lies together
     found,  # [P, T, B, WIDTH], a member's together
@@ -56,7 +60,7 @@ def put(
     tl.store(to, values.to(found.dtype.element_ty), inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def read_out(
     states,  # [P, rows, K], a member's together
     matrix,  # [P, K, WIDTH]

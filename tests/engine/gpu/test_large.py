@@ -1,9 +1,12 @@
 """Arrays of more than 2^31 numbers: a member at their end computes what it computes alone."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from rnnlab import architecture
+from rnnlab.engine.initialisation import Initialisation
 from rnnlab.engine.model import Model
 
 MEMBERS, BATCH, STEPS, UNITS = 132, 64, 1024, 256
@@ -27,8 +30,11 @@ def test_last_member_of_a_large_population_equals_itself_alone(name: str) -> Non
     assert MEMBERS * BATCH * STEPS * UNITS > 2**31
     network = architecture(name, input_size=3, output_size=2, units=UNITS)
     generator = torch.Generator().manual_seed(0)
-    many = Model(network, generator=generator, population=MEMBERS, precision="bf16", path="gpu-population").cuda()
-    alone = Model(network, generator=generator, population=1, precision="bf16", path="gpu-population").cuda()
+    # td would be chaotic as it starts otherwise: a member alone is divided among programs in another way, and sums whose
+    # terms come in another order differ by 1e-7, which a thousand steps would make 1
+    options: Any = {"initialisation": Initialisation(square_scale=0.7), "precision": "bf16", "path": "gpu-population"}
+    many = Model(network, generator=generator, population=MEMBERS, **options).cuda()
+    alone = Model(network, generator=generator, population=1, **options).cuda()
     for name, value in alone.arrays.items():
         value.data.copy_(many.arrays[name].data[-1:])
     x = torch.randn(BATCH, STEPS, 3, device="cuda", generator=torch.Generator("cuda").manual_seed(0))
