@@ -26,7 +26,8 @@ def turn(
     tl.store(to + column.to(tl.int64)[:, None] * num_rows + row[None, :], tl.trans(values), tl.trans(inside))
 
 
-# Triton compiles a kernel anew for numbers that are 1, or that 16 divides: not for those that change from batch to batch
+# Triton compiles a kernel anew for numbers that are 1, or that 16 divides: not for those that change from batch to
+# batch
 _SIZES = ["num_times", "num_sequences", "num_units"]
 _STRIDES = ["of_member", "of_time", "of_sequence"]
 

@@ -30,8 +30,8 @@ def test_last_member_of_a_large_population_equals_itself_alone(name: str) -> Non
     assert MEMBERS * BATCH * STEPS * UNITS > 2**31
     network = architecture(name, input_size=3, output_size=2, units=UNITS)
     generator = torch.Generator().manual_seed(0)
-    # td would be chaotic as it starts otherwise: a member alone is divided among programs in another way, and sums whose
-    # terms come in another order differ by 1e-7, which a thousand steps would make 1
+    # td would be chaotic as it starts otherwise: a member alone is divided among programs in another way, and sums
+    # whose terms come in another order differ by 1e-7, which a thousand steps would make 1
     options: Any = {"initialisation": Initialisation(square_scale=0.7), "precision": "bf16", "path": "gpu-population"}
     many = Model(network, generator=generator, population=MEMBERS, **options).cuda()
     alone = Model(network, generator=generator, population=1, **options).cuda()
