@@ -264,7 +264,7 @@ class Tiling(NamedTuple):
 
     The programs of the same sequences of a member are a team: they wait for one another, and for nobody else. Two
     neighbours may be a pair (a cluster): each multiplies half of the depth, for the units of both, and sends the other
-    its sums. So it reads half of each row, and twice as many columns as long; where both are as many, a quarter less.
+    its sums. So it reads half of the sequences' rows, and as much of matrices as alone.
     """
 
     rows: int

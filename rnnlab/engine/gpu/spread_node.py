@@ -74,6 +74,7 @@ class SpreadNode:
     def __init__(self, writer: SpreadWriter, code: NodeCode, *, backward: bool) -> None:
         self.writer, self.code, self.backward = writer, code, backward
         self.is_paired = writer.tiling.is_paired
+        self.num_sides = 2 if self.is_paired else 1  # for whose units it multiplies
         self.stages = writer.spread.stages(code, backward=backward, is_paired=self.is_paired)
         self.width = padded(code.units)
         units, rows = writer.tiling.units, writer.tiling.rows
@@ -167,7 +168,7 @@ class SpreadNode:
         return [
             f"{self.writer.array(*segment.matrix)} + "
             f"((member * {height} + {row} + {unit}) * {segment.matrix_width} + {first}) * {self.writer.itemsize}"
-            for unit in (("first_unit", "other_unit") if self.is_paired else ("first_unit",))
+            for unit in ("first_unit", "other_unit")[: self.num_sides]
             for row in segment.matrix_rows
         ]
 
@@ -199,18 +200,13 @@ class SpreadNode:
         if not num_parts:
             return
         writer.add("__syncthreads();")  # all have taken the sums before out of the buffers
-        heard = f"heard{self.stages.index(stage)}"
-        if self.is_paired:
-            writer.add(f"char *const {heard} = shared + {self.use.heard} + turn % 2 * {self.use.heard_bytes};")
-        columns, sides = stage.num_groups * writer.tiling.units, 2 if self.is_paired else 1
-        width = sums_width(sides * stage.num_groups, writer.tiling.units)
         num_warps = WARPS // self.use.row_groups
         part, own_row = "warp", "0"
         if self.use.row_groups > 1:
             part, own_row = f"warp % {num_warps}", f"warp / {num_warps} * {self.warp_rows}"
         with writer.block(f"if ({part} < {num_parts})" if num_parts < num_warps else ""):
             writer.add(
-                f"float sums[{self.warp_rows // 16}][{sides * columns // 8}][4] = {{}};",
+                f"float sums[{self.warp_rows // 16}][{self.num_sides * self._columns_of_sums(stage) // 8}][4] = {{}};",
                 f"const int part = {part}, own_row = {own_row};",
                 f"int first = part * {num_chunks} / {num_parts};",
                 f"const int last = (part + 1) * {num_chunks} / {num_parts};",
@@ -231,17 +227,35 @@ class SpreadNode:
             )
             writer.add(
                 f"{in_turn};" if is_early else f"while (!{in_turn}) begin_again(sums, first);",
-                f"leave<{width}>(sums, (float *)buffer);",
+                f"leave<{self._width_of_sums(stage)}>(sums, (float *)buffer);",
             )
         writer.add("__syncthreads();")
         if self.is_paired:
-            counter = f"address_of(shared) + {self.use.counters} + turn % 2 * 8"
-            writer.add(
-                f"send_sums<{num_parts}, {width}, {columns}>"
-                f"(buffers, {self.use.buffer_bytes}, address_of({heard}), {counter}, 1 - half);",
-                f"hear_other({counter}, {writer.tiling.rows * columns * 4}, turn / 2 % 2);",
-                "++turn;",
-            )
+            self._exchange(stage, num_parts)
+
+    def _exchange(self, stage: Stage, num_parts: int) -> None:
+        """Lines that send the other program of a pair the sums for its units, and wait for those of one's own."""
+        columns, heard = self._columns_of_sums(stage), self._heard(stage)
+        counter = f"address_of(shared) + {self.use.counters} + turn % 2 * 8"
+        self.writer.add(
+            f"char *const {heard} = shared + {self.use.heard} + turn % 2 * {self.use.heard_bytes};",
+            f"send_sums<{num_parts}, {self._width_of_sums(stage)}, {columns}>"
+            f"(buffers, {self.use.buffer_bytes}, address_of({heard}), {counter}, 1 - half);",
+            f"hear_other({counter}, {self.writer.tiling.rows * columns * 4}, turn / 2 % 2);",
+            "++turn;",
+        )
+
+    def _heard(self, stage: Stage) -> str:
+        """The variable that says where sums of the other program of a pair come."""
+        return f"heard{self.stages.index(stage)}"
+
+    def _columns_of_sums(self, stage: Stage) -> int:
+        """How many numbers a row of sums has for the program's own units."""
+        return stage.num_groups * self.writer.tiling.units
+
+    def _width_of_sums(self, stage: Stage) -> int:
+        """From a row of sums that a warp leaves to the next."""
+        return sums_width(self.num_sides * stage.num_groups, self.writer.tiling.units)
 
     def _chunks(self, stage: Stage) -> list[tuple[Segment, range]]:
         """The segments of a stage, and which of its chunks are theirs."""
@@ -309,8 +323,9 @@ class SpreadNode:
                     if self.use.is_kept
                     else "Passing{from + ROWS * CHUNK}"
                 )
-                sides = range(2 if self.is_paired else 1)
-                groups = ", ".join(str(side * stage.num_groups + group) for side in sides for group in segment.groups)
+                groups = ", ".join(
+                    str(side * stage.num_groups + group) for side in range(self.num_sides) for group in segment.groups
+                )
                 self.writer.add(
                     f"if (!exists{number}) return 0u;",
                     f"return multiply_chunk<{str(stops).lower()}, {groups}>"
@@ -324,8 +339,7 @@ class SpreadNode:
         buffers, row = "buffers", "min(row(e), ROWS - 1)"
         if not any(group in segment.groups for segment in stage.segments):
             return "0.0f"
-        columns, sides = stage.num_groups * self.writer.tiling.units, 2 if self.is_paired else 1
-        width = sums_width(sides * stage.num_groups, self.writer.tiling.units)
+        width = self._width_of_sums(stage)
         column = f"{group * self.writer.tiling.units} + unit"
         if self.use.row_groups > 1:
             first_warp = f"{row} / {self.warp_rows} * {WARPS // self.use.row_groups}"
@@ -333,7 +347,7 @@ class SpreadNode:
         own = f"sum_of<{parts}, {width}>({buffers}, {self.use.buffer_bytes}, {row}, {column})"
         if not self.is_paired:
             return own
-        return f"({own} + ((const float *)heard{self.stages.index(stage)})[{row} * {columns} + {column}])"
+        return f"({own} + ((const float *){self._heard(stage)})[{row} * {self._columns_of_sums(stage)} + {column}])"
 
     def source(self, argument: Argument, owner: NodeCode, rows: Rows, time: str, *, exists: str = "true") -> Source:
         """Rows of an array that a node's programs write at times of the sequence."""
