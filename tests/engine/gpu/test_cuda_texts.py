@@ -9,6 +9,8 @@ from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.cuda_driver import machine_code
 from rnnlab.engine.gpu.layout import PRECISIONS
 from rnnlab.engine.gpu.resident import Shape
+from rnnlab.engine.gpu.sharing import Processors
+from rnnlab.engine.gpu.spread_backward import spread_backward
 from tests.engine.gpu.cuda_texts import GPUS, CudaText, cuda_texts, gradients_of, has_nvrtc
 from tests.engine.models import two_inputs
 from tests.engine.networks import MIXED, both_directions, own_cell
@@ -103,6 +105,26 @@ def test_matrices_too_large_for_the_chip_are_streamed() -> None:
     texts = cuda_texts(network, "float32", GPUS["A100"], is_spread=True, sizes=(1, 16))
     assert all("Passing{" in text.source for text in texts)
     compile_all(texts, "A100")
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "precision", "is_kept"),
+    [("sh:lstm", 1024, "bf16", True), ("sh:gru", 2048, "bf16", False), ("sh:lstm", 512, "float32", True)],
+)
+def test_pairs_compile(name: str, units: int, precision: str, is_kept: bool) -> None:
+    """Backward, on a GPU that has clusters."""
+    network = architecture(name, input_size=3, output_size=2, units=units)
+    made = gpu_program(network, None, precision, is_spread=True)
+    (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
+    limits = (1, 64), Processors(132, 132), GPUS["H200"].shared_bytes
+    tiling = made.spread(number)._tiling(32, 16 if is_kept else 32, *limits, backward=True, is_paired=True)
+    assert tiling is not None
+    assert tiling.is_kept == is_kept
+    text = spread_backward(made.spread_writer(number, tiling, frozenset()), *gradients_of(made)[:2])
+    assert "__cluster_dims__(2, 1, 1)" in text.source
+    assert machine_code(text.source, "sm_90").startswith(b"\x7fELF")
+    cut = [tiling.is_paired for tiling in made.tilings(number, (1, 64), limits[1]) if not isinstance(tiling, str)]
+    assert cut == [False, True]
 
 
 @settings(max_examples=10)
