@@ -118,7 +118,7 @@ def test_kernels_that_cannot_be_compiled_are_not_chosen(
 
 
 def test_cudnn_is_named_where_it_is_faster_and_taken_where_it_is_asked_for(choose_on_h200: Chosen) -> None:
-    """With 2048 units ours were as fast (benchmarks/results/gpu-races-h200.json)."""
+    """With 2048 units ours were faster (benchmarks/results/gpu-races-h200.json)."""
 
     def chosen(name: str, units: int, kernels: str = "auto", **options: Any) -> Choice:
         network = architecture(name, input_size=27, output_size=10, units=units)
