@@ -17,7 +17,7 @@ from gpu_models import Case, exact_copy, kernels_of, make_data, make_model
 from gpu_process import Row, in_parallel
 
 from rnnlab import ModelError
-from rnnlab.engine.gpu.program import most_clusters
+from rnnlab.engine.gpu.limits import most_clusters
 from rnnlab.engine.gpu.resident import CLUSTERS
 
 RESULTS = Path(__file__).parent / "results" / "gpu-relay-h200.json"

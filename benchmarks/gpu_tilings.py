@@ -22,7 +22,8 @@ from torch.profiler import ProfilerActivity, profile
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rnnlab import architecture
-from rnnlab.engine.gpu.program import GpuProgram, shared_memory
+from rnnlab.engine.gpu.limits import shared_memory
+from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.model import Model

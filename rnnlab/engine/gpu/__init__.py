@@ -7,6 +7,7 @@ A model (`engine/model.py`) calls `choice.choose`, which returns a `GpuProgram`,
         choice.py                  which kernels run a network on this many members and sequences, by a cost model
         costs.py                   what a time step takes where each member has programs of its own
         sharing.py                 how many multiprocessors (SMs) a model may take
+        limits.py                  what the GPU can do: shared memory, clusters, kernels in CUDA C++
         cudnn.py                   the alternative on request: stacks of layers that cuDNN runs
     what is prepared once
         program.py                 `GpuProgram`: how numbers are stored; the kernels of each component, compiled once
@@ -43,6 +44,7 @@ A model (`engine/model.py`) calls `choice.choose`, which returns a `GpuProgram`,
         launch.py                  the forward pass, component by component, and the launch of kernels
         hoisted.py                 what depends on no recurrence, over all times at once
         products.py                the large products of that, by torch
+        passes.py                  transposes, narrow outputs and their gradients, in one pass over memory each
         backward.py                the backward pass, and gradients of parameters
 
 Words: a *component* of a plan is a group of nodes that run together; a *moment* is one node at one time step; a *part*

@@ -16,7 +16,8 @@ from rnnlab.architecture.cells import Cell
 from rnnlab.engine.gpu.costs import SPREAD, is_on_chip, microseconds_alone
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
-from rnnlab.engine.gpu.program import GpuProgram, cluster_size, cuda_obstacle, is_interpreted, shared_memory
+from rnnlab.engine.gpu.limits import cluster_size, cuda_obstacle, is_interpreted, shared_memory
+from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.relay import relay_cut
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling

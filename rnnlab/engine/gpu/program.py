@@ -4,9 +4,8 @@
 `resident_*` and `relay_text`), compiled and cached. `arrays.py` and `launch.py` run it.
 """
 
-import os
 from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -14,10 +13,11 @@ from torch import Tensor
 
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import KernelText, compiled
-from rnnlab.engine.gpu.cuda_driver import CudaFunction, code_obstacle
+from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
+from rnnlab.engine.gpu.limits import cluster_size, is_interpreted, most_pairs, runs_cuda, shared_memory
 from rnnlab.engine.gpu.relay_groups import relay_groups
 from rnnlab.engine.gpu.relay_text import RelayText, relay_text
 from rnnlab.engine.gpu.resident import Layout, Reader, Resident, Shape, can_be_resident, shapes_of
@@ -32,7 +32,6 @@ from rnnlab.engine.gpu.spread_node import SpreadWriter
 from rnnlab.engine.gpu.writer import Writer
 from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, output_names, state_parts, token_inputs
 from rnnlab.engine.plan import Component, Plan
-from rnnlab.errors import ModelError
 from rnnlab.graph.elements import NodeKey
 
 Kept = TypeVar("Kept")
@@ -64,62 +63,6 @@ class RelayKernel(NamedTuple):
 
     text: RelayText
     function: CudaFunction
-
-
-def is_interpreted() -> bool:
-    """Whether Triton's interpreter replaces the GPU: kernels then run on the CPU, slowly, for tests."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
-
-
-def shared_memory() -> int:
-    """Bytes of shared memory that a program (thread block) may have on the current device."""
-    if not torch.cuda.is_available():
-        return 232_448  # Hopper's, for tests without a GPU
-    return _shared_memory(torch.cuda.current_device())
-
-
-@lru_cache(maxsize=16)
-def _shared_memory(device: int) -> int:
-    return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)
-
-
-def runs_cuda() -> bool:
-    """Whether kernels in CUDA C++ run here; without a GPU, tests compile and emulate them."""
-    return not torch.cuda.is_available() or cuda_obstacle() is None
-
-
-def cuda_obstacle(device: torch.device | None = None) -> str | None:
-    """Why kernels in CUDA C++ cannot run on a GPU (the current one by default), or None if they can."""
-    capability = torch.cuda.get_device_capability(device)
-    if capability < (8, 0):  # tensor cores for bf16 and tf32, and asynchronous copies
-        return "its kernels need a GPU of compute capability 8.0 or more"
-    return code_obstacle(capability) if torch.cuda.is_available() else None
-
-
-def cluster_size() -> int:
-    """The most programs in a cluster, which can write to one another's shared memory; 1 before Hopper."""
-    return 8 if not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (9, 0) else 1
-
-
-@lru_cache(maxsize=64)
-def most_clusters(device: torch.device, num_programs: int) -> int:
-    """How many clusters run at once whose programs have a multiprocessor's whole shared memory each."""
-    if device.type != "cuda":  # an emulated GPU has no parts
-        return 1 << 30
-    source = f'extern "C" __global__ void __cluster_dims__({num_programs}, 1, 1) kernel() {{}}'
-    return CudaFunction(source, device.index or 0, shared_memory()).most_clusters(num_programs)
-
-
-def most_pairs() -> int:
-    """How many pairs of programs (clusters of two) run at once on the current GPU; 0 if it has or allows none."""
-    if cluster_size() == 1:
-        return 0
-    if not torch.cuda.is_available():
-        return 1 << 30  # an emulated GPU has no parts
-    try:
-        return most_clusters(torch.device("cuda", torch.cuda.current_device()), 2)
-    except ModelError:  # a GPU, or the part of one that this process has, may refuse clusters
-        return 0
 
 
 class GpuProgram:
@@ -409,7 +352,8 @@ class GpuProgram:
         if key not in self._tilings:
             spread = self.spread(number)
             limits = sizes, processors, shared_memory()
-            backward = spread.tiling(*limits, backward=True, most_pairs=most_pairs())
+            most = most_pairs() if cluster_size() > 1 else 0
+            backward = spread.tiling(*limits, backward=True, most_pairs=most)
             passes = [spread.tiling(*limits, backward=False), backward]  # forward pairs were never timed
             reason = spread.obstacle or f"it does not fit into {processors.all} multiprocessors at once"
             is_possible = spread.obstacle is None and None not in passes

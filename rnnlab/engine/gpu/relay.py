@@ -11,14 +11,8 @@ from collections.abc import Sequence
 
 import torch
 
-from rnnlab.engine.gpu.program import (
-    GpuProgram,
-    cluster_size,
-    cuda_obstacle,
-    is_interpreted,
-    most_clusters,
-    shared_memory,
-)
+from rnnlab.engine.gpu.limits import cluster_size, cuda_obstacle, is_interpreted, most_clusters, shared_memory
+from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.resident import CLUSTERS, Shape
 from rnnlab.errors import ModelError
 

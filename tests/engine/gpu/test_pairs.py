@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rnnlab import Architecture, ModelError, architecture
-from rnnlab.engine.gpu import arrays, choice, program, spread
+from rnnlab.engine.gpu import arrays, choice, limits, program, spread
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
 from tests.engine.comparison import DifferenceError
@@ -105,13 +105,17 @@ def test_a_gpu_that_refuses_clusters_has_no_pairs(monkeypatch: pytest.MonkeyPatc
     def refuse(device: torch.device, num_programs: int) -> int:
         raise ModelError("no clusters")
 
-    assert program.most_pairs() > 0
+    assert limits.most_pairs() > 0
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(program, "most_clusters", refuse)
-    assert program.most_pairs() == 0
+    monkeypatch.setattr(limits, "most_clusters", refuse)
+    assert limits.most_pairs() == 0
+
+
+def test_a_gpu_without_clusters_has_no_pairs(monkeypatch: pytest.MonkeyPatch, paired: list[Tiling]) -> None:
     monkeypatch.setattr(program, "cluster_size", lambda: 1)
-    assert program.most_pairs() == 0
+    check("sh:lstm", 128, "bf16")
+    assert not any(tiling.is_paired for tiling in paired)
 
 
 def test_there_are_none_where_a_half_would_be_too_shallow(paired: list[Tiling]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rnnlab import CELLS, Architecture, Cell, EdgeSpec, ModelError, NodeSpec, architecture, tanh
-from rnnlab.engine.gpu import choice, program, relay
+from rnnlab.engine.gpu import choice, limits, program, relay
 from rnnlab.engine.gpu.choice import Choice, choose
 from rnnlab.engine.gpu.cudnn import CudnnNetwork
 from rnnlab.engine.gpu.launch import best_shape
@@ -106,7 +106,7 @@ def test_kernels_that_cannot_be_compiled_are_not_chosen(
 ) -> None:
     """But Triton's, which has a compiler of its own."""
     reason = "NVRTC, which torch's CUDA builds bring along, is not to be found"
-    monkeypatch.setattr(program, "code_obstacle", lambda capability: reason)
+    monkeypatch.setattr(limits, "code_obstacle", lambda capability: reason)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for kernels, wanted in (("auto", f"a program for each member: {reason}"), ("population", "asked for")):
         found = choose_on_h200(LARGE, kernels, 1, 64)
