@@ -35,7 +35,7 @@ test: $(VENV)/installed ## run the tests; Triton's interpreter runs GPU kernels 
 	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null || \
 	  echo "PostgreSQL is not installed: its part of the tests is skipped (Debian: apt install postgresql)"
 	$(PASSIVE) $(BIN)/python -m pytest -n auto --dist loadfile
-	$(PASSIVE) TRITON_INTERPRET=1 $(BIN)/python -m pytest -n auto tests/engine/gpu/test_population.py tests/engine/gpu/test_passes.py tests/engine/test_read_out.py tests/training/test_fused.py tests/tasks/test_fused_cross_entropy.py
+	$(PASSIVE) TRITON_INTERPRET=1 $(BIN)/python -m pytest -n auto tests/engine/gpu/test_population.py tests/engine/gpu/test_memory_bound.py tests/engine/test_read_out.py tests/training/test_fused.py tests/tasks/test_fused_cross_entropy.py
 
 lint: $(VENV)/installed ## ruff and pyright
 	$(BIN)/ruff check .

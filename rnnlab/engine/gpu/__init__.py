@@ -44,7 +44,7 @@ A model (`engine/model.py`) calls `choice.choose`, which returns a `GpuProgram`,
         launch.py                  the forward pass, component by component, and the launch of kernels
         hoisted.py                 what depends on no recurrence, over all times at once
         products.py                the large products of that, by torch
-        passes.py                  transposes, narrow outputs and their gradients, in one pass over memory each
+        memory_bound.py            transposes, narrow outputs and their gradients, in one pass over memory each
         backward.py                the backward pass, and gradients of parameters
 
 Words: a *component* of a plan is a group of nodes that run together; a *moment* is one node at one time step; a *part*

@@ -17,7 +17,7 @@ from torch import Tensor
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.layout import high_part, low_part, padded
-from rnnlab.engine.gpu.passes import turned
+from rnnlab.engine.gpu.memory_bound import turned
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.nodes import NodeCode, Part, Product

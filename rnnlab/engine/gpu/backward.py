@@ -17,7 +17,7 @@ from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.hoisted import functions, operands
 from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_relay, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.passes import put_padded
+from rnnlab.engine.gpu.memory_bound import put_padded
 from rnnlab.engine.gpu.products import add_product, flat, multiplying, product, product_into, summed
 from rnnlab.engine.gpu.program import Gradients
 from rnnlab.engine.gpu.spread_backward import passed_by
@@ -297,7 +297,7 @@ class GpuBackward:
         if gradient is None:
             return torch.zeros(shape, dtype=dtype, device=arrays.device)
         if gradient.shape == shape and gradient.dtype == dtype and gradient.is_contiguous():
-            return gradient
+            return gradient  # it is only read
         found = torch.empty(shape, dtype=dtype, device=arrays.device)
         put_padded(found, gradient)
         return found

@@ -110,9 +110,8 @@ def _cheapest(own: "_Own", spread: GpuProgram, found: "Tilings", most_turns: flo
         return Choice(own.program, f"{own.text}: {reason}")
     expected = "" if alone is None else f"; about {together:.1f} us a step and back, and {alone:.1f} by {own.text}"
     hint = ""
-    if (
-        by_cudnn is not None and by_cudnn < found.microseconds
-    ):  # not chosen by itself: states carried from step to step should be float32
+    # cuDNN is not chosen by itself: states carried from step to step should be float32
+    if by_cudnn is not None and by_cudnn < found.microseconds:
         hint = f"; cuDNN would take about {by_cudnn:.1f}, with states in bf16 (path='gpu-cudnn')"
     return Choice(spread, f"{found}{expected}{hint}")
 

@@ -12,7 +12,7 @@ from rnnlab.architecture.expressions import Expression, evaluate
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.passes import can_read_out, read_out
+from rnnlab.engine.gpu.memory_bound import can_read_out, read_out
 from rnnlab.engine.gpu.products import flat, product, product_into
 from rnnlab.engine.nodes import NodeCode, Product, runs
 

@@ -1,6 +1,6 @@
 """What the current GPU can do: which kernels it runs, how much memory programs share, how many run at once.
 
-Without a GPU the answers are those of an H200, for tests that compile kernels or emulate them.
+Without a GPU the answers are those of an H200 on which everything has room, for tests that compile or emulate kernels.
 """
 
 import os

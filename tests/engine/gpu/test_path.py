@@ -12,8 +12,10 @@ import torch
 from rnnlab import CELLS, Architecture, Cell, EdgeSpec, ModelError, NodeSpec, architecture, tanh
 from rnnlab.engine.gpu import choice, limits, program, relay
 from rnnlab.engine.gpu.choice import Choice, choose
+from rnnlab.engine.gpu.costs import microseconds_alone
 from rnnlab.engine.gpu.cudnn import CudnnNetwork
 from rnnlab.engine.gpu.launch import best_shape
+from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.model import Model
@@ -197,6 +199,22 @@ def test_layers_run_side_by_side_where_that_was_fast(choose_on_h200: Chosen, cas
     found = choose_on_h200(network_of(name, units), "auto", 1, batch, precision).program
     path = "gpu-spread" if found.is_spread else "gpu-relay" if found.relays else "gpu-population"
     assert times[path] <= 1.08 * min(times.values())
+
+
+def test_relays_take_about_what_was_estimated(choose_on_h200: Chosen) -> None:
+    """Those with legs of 32 sequences apart, which are few."""
+    ratios: dict[bool, list[float]] = {False: [], True: []}
+    for (name, units, precision, batch), times in timed_stacks().items():
+        made = choose_on_h200(network_of(name, units), "relay", 1, batch, precision).program
+        assert isinstance(made, GpuProgram)
+        cut = relay.relay_cut(made, (1, batch), 132, torch.device("cuda"))
+        assert not isinstance(cut, str), cut
+        estimate = microseconds_alone(made, (1, batch), 132, cut)
+        assert estimate is not None
+        ratios[any(shape.rows > 16 for legs in cut for shape in legs)].append(estimate / times["gpu-relay"])
+    assert {are_tall: len(found) for are_tall, found in ratios.items()} == {False: 15, True: 3}
+    for found in ratios.values():
+        assert sum(abs(ratio - 1) for ratio in found) / len(found) < 0.1
 
 
 def test_reason_says_that_layers_run_side_by_side(choose_on_h200: Chosen) -> None:

@@ -1,4 +1,4 @@
-"""What `passes.py` writes in one pass is what torch's operations give, at all sizes and however arrays lie in memory.
+"""What `memory_bound.py` writes is what torch's operations give, at all sizes and however arrays lie in memory.
 
 On a machine with a GPU kernels do it; without one torch's operations, or Triton's interpreter where it is asked for, as
 `make test` does.
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from rnnlab import Model, architecture
-from rnnlab.engine.gpu import hoisted, passes
-from rnnlab.engine.gpu.passes import MOST_COLUMNS, can_read_out, put_padded, read_out, turned
+from rnnlab.engine.gpu import hoisted, memory_bound
+from rnnlab.engine.gpu.memory_bound import MOST_COLUMNS, can_read_out, put_padded, read_out, turned
 from tests.engine.gpu.checks import IS_INTERPRETED
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -109,7 +109,7 @@ def test_narrow_read_outs_take_one_pass(
 
     def noted(*arrays: Tensor) -> None:
         used.append(arrays[0])
-        passes.read_out(*arrays)
+        memory_bound.read_out(*arrays)
 
     monkeypatch.setattr(hoisted, "read_out", noted)
     model = Model(network, generator=torch.Generator().manual_seed(0), path="gpu-population", precision=precision)

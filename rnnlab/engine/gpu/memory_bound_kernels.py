@@ -1,4 +1,4 @@
-"""The kernels of `passes.py`, in a file of their own because Triton is not everywhere."""
+"""The kernels of `memory_bound.py`, in a file of their own because Triton is not everywhere."""
 
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
 
