@@ -1,7 +1,8 @@
 """What torch takes several passes over memory for, in one: matrices turned over, narrow read-outs and their gradients.
 
 Each function has a kernel of Triton (`memory_bound_kernels.py`) on a GPU, and torch's operations on a CPU, where
-kernels in CUDA C++ are emulated in tests. Members and sequences lie along the first axis of grids, for others are limited.
+kernels in CUDA C++ are emulated in tests. Members and sequences lie along the first axis of grids, for the others have
+limits.
 """
 
 from functools import cache
