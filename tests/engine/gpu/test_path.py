@@ -120,7 +120,7 @@ def test_kernels_that_cannot_be_compiled_are_not_chosen(
 
 
 def test_cudnn_is_named_where_it_is_faster_and_taken_where_it_is_asked_for(choose_on_h200: Chosen) -> None:
-    """With 2048 units ours were faster (benchmarks/results/gpu-races-h200.json)."""
+    """With 2048 units ours were faster (benchmarks/results/gpu-h200.json)."""
 
     def chosen(name: str, units: int, kernels: str = "auto", **options: Any) -> Choice:
         network = architecture(name, input_size=27, output_size=10, units=units)
@@ -155,7 +155,7 @@ def timed() -> dict[Timed, dict[Shape | None, float]]:
 
 def test_networks_were_timed_on_both_kinds_of_kernels() -> None:
     best = [min(times, key=times.__getitem__) for times in timed().values() if None in times]
-    assert (best.count(None), len(best)) == (3, 23)
+    assert (best.count(None), len(best)) == (8, 23)
 
 
 @pytest.mark.parametrize("case", timed(), ids=str)
