@@ -5,12 +5,11 @@ python docs/make_reproduction.py --page      the page alone
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from rnnlab import StudyRecord, load_record, make_report
 from rnnlab.report.numbers import parts_of
@@ -19,7 +18,7 @@ from rnnlab.report.paper_tables import ours_and_theirs
 from rnnlab.report.paper_values import Beside, beside
 from rnnlab.studies.finding import find_spec, shipped_specs
 from rnnlab.studies.paper import Paper, read_paper
-from rnnlab.tuning.sittings import Sitting, device_seconds
+from rnnlab.tuning.sittings import device_seconds
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -29,7 +28,7 @@ MOST_DRAWN = 6  # comparisons of a study whose drawings are all in its report; w
 INTRODUCTION = """# The papers' experiments, repeated
 
 These are the papers' experiments ([papers-experiments.md](papers-experiments.md)) at scale `gpu`, run in pieces on one
-H200, except where a CPU is named. The tables are computed from the records in [results/records](../results/records) by
+H200. The tables are computed from the records in [results/records](../results/records) by
 `docs/make_reproduction.py`; the remarks under each experiment are ours. The number after ± is half of the 95 %
 bootstrap interval of a mean over seeds. With as few as five seeds, that interval is too narrow: for normally
 distributed scores, it contains the true mean about 84 times in 100.
@@ -83,11 +82,11 @@ def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
     for name, record in found.items():
         minutes = _gpu_minutes(record)
         trials = sum(trial.has_ended for each in record.arms for trial in each.all_trials)
-        state = ("complete" if record.is_complete else "not complete") + _on_a_cpu(record)
+        state = "complete" if record.is_complete else "not complete"
         yield f"| [{name}](#{name}) | {paper_of(record).source} | {trials:,} | {minutes:.1f} | {state} |"
     missing = ", ".join(f"`{name}`" for name in shipped_specs() if name not in found and _is_of_a_paper(name))
     yield ""
-    every = [sitting for record in found.values() for sitting in _on_gpus(record)]
+    every = [sitting for record in found.values() for sitting in record.sittings]
     total = device_seconds(every) / 60
     shared = sum(map(_gpu_minutes, found.values())) - total
     yield f"{total:.0f} minutes in all" + (
@@ -100,17 +99,8 @@ def _overview(found: dict[str, StudyRecord]) -> Iterator[str]:
     yield (RESULTS / "notes" / "dropped.md").read_text().strip()
 
 
-def _on_gpus(record: StudyRecord) -> list[Sitting]:
-    return [sitting for sitting in record.sittings if sitting.device != "cpu"]
-
-
 def _gpu_minutes(record: StudyRecord) -> float:
-    return device_seconds(_on_gpus(record)) / 60
-
-
-def _on_a_cpu(record: StudyRecord) -> str:
-    on_cpus = [sitting for sitting in record.sittings if sitting.device == "cpu"]
-    return f", {sum(each.seconds for each in on_cpus) / 3600:.1f} hours of a core" if on_cpus else ""
+    return device_seconds(record.sittings) / 60
 
 
 def _is_of_a_paper(name: str) -> bool:
@@ -145,7 +135,7 @@ def _experiment(name: str, record: StudyRecord) -> Iterator[str]:
     yield f"{paper.source}: {record.spec.title}. [Report](../results/reports/{name}.html), "
     yield f"[record](../results/records/{name}.json.gz). {_circumstances(record)}"
     yield ""
-    yield f"    rnnlab study run {name} --scale {record.spec.scale} --device {'cuda' if _on_gpus(record) else 'cpu'}"
+    yield f"    rnnlab study run {name} --scale {record.spec.scale} --device cuda"
     if numbers := _numbers(beside(record, paper)):
         yield ""
         yield from numbers
@@ -157,7 +147,7 @@ def _experiment(name: str, record: StudyRecord) -> Iterator[str]:
 
 def _circumstances(record: StudyRecord) -> str:
     runs = [trial.run for each in record.arms for trial in each.all_trials if trial.has_ended]
-    machines = sorted({f"{run['device']}, torch {run['torch']}, {_arithmetic(run)}" for run in runs})
+    machines = sorted({f"{run['device']}, torch {run['torch']}, {run['precision']}" for run in runs})
     days = sorted({datetime.fromtimestamp(each.ended, UTC).date().isoformat() for each in record.sittings})
     # arms whose trials all failed have no setting to repeat
     seeds = min((sum(trial.has_ended for trial in each.repeats) for each in record.arms if each.repeats), default=0)
@@ -167,11 +157,6 @@ def _circumstances(record: StudyRecord) -> str:
     once = "random settings, each run once" if is_drawn else "single runs: the best tuning trials by validation score"
     words = f"{which} over {seeds} seeds" if seeds else once
     return f"{'; '.join(machines)}; {', '.join(days)}; {words}."
-
-
-def _arithmetic(run: Mapping[str, Any]) -> str:
-    """How a trial multiplied: the precision that an arm asks for is that of GPUs."""
-    return run["precision"] if run["path"].startswith("gpu") else "float32"
 
 
 def _numbers(found: Sequence[Beside]) -> list[str]:

@@ -208,19 +208,28 @@ def test_records_are_of_the_specifications_as_they_stand(name: str) -> None:
 
 @pytest.mark.parametrize("name", make_reproduction.records())
 def test_results_come_from_the_machine_that_they_are_said_to(name: str) -> None:
-    """Every trial of a record was trained on the GPU, by our kernels, unless its remarks begin with another machine.
-
-    The time is known.
-    """
+    """Every trial of a record was trained on the GPU, by our kernels, and the time is known."""
     record = make_reproduction.records()[name]
     runs = [trial.run for each in record.arms for trial in each.all_trials if trial.has_ended]
-    remarks = (make_reproduction.RESULTS / "notes" / f"{name}.md").read_text()
-    is_cpu = remarks.startswith("This record was made on two cores of a CPU")
-    machine = ("cpu", "cpu") if is_cpu else ("NVIDIA H200", "gpu")
-    assert {(run["device"], run["path"].partition(":")[0]) for run in runs} == {machine}
+    assert {(run["device"], run["path"].partition(":")[0]) for run in runs} == {("NVIDIA H200", "gpu")}
     assert sum(each.num_trials for each in record.sittings) == len(runs)
     assert (make_reproduction.RESULTS / "reports" / f"{name}.html").exists()
     assert all(each.study.startswith(f"{name}-gpu") for each in record.sittings)
+
+
+def test_remarks_on_random_functions_state_what_longer_training_gave() -> None:
+    checked = json.loads((ROOT / "results" / "checks" / "rcf-steps.json").read_text())
+    remarks = " ".join((ROOT / "results" / "notes" / "collins-rcf.md").read_text().split())
+    few, many = (
+        f"{100 * shares['parameters']:.0f} % against {100 * shares['units']:.0f} %"
+        for shares in (checked["explained"]["20000"], checked["explained"]["60000"])
+    )
+    assert f"parameters explain more of their variance than units do: {few}, then {many}." in remarks
+    large = [row for row in checked["networks"] if row["network"].endswith(" 100000")]
+    last = [row["weighted_mse"] for row in large if row["steps"] == 60_000]
+    assert f"{min(last):.2f} to {max(last):.2f} with 100,000 parameters after 60,000 steps" in remarks
+    before = {row["network"]: row["weighted_mse"] for row in large if row["steps"] == 20_000}
+    assert all(row["weighted_mse"] <= before[row["network"]] / 2 for row in large if row["steps"] == 60_000)
 
 
 @pytest.mark.parametrize("kernels", ["gpu-spread", "gpu-population", "gpu-relay"])

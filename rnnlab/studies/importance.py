@@ -37,7 +37,7 @@ class Importance:
 
 
 def importances(arm: Arm, trials: Sequence["Trial"]) -> tuple[Importance, ...] | None:
-    """The dimensions of an arm's space, the most important first.
+    """The dimensions of an arm's space, the most important first, and equals in the space's order.
 
     Args:
         arm: what was tuned.
@@ -51,7 +51,9 @@ def importances(arm: Arm, trials: Sequence["Trial"]) -> tuple[Importance, ...] |
         return None
     found = _evaluated(arm, complete)
     total = sum(found.values())
-    shares = [Importance(name, value / total if total else 0.0) for name, value in found.items()]
+    # Optuna returns equals in an order that differs from process to process
+    names = [each.name for each in arm.space if each.name in found]
+    shares = [Importance(name, found[name] / total if total else 0.0) for name in names]
     return tuple(sorted(shares, key=lambda each: -each.share))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rnnlab.studies import importance
 from rnnlab.studies.expansion import expand
 from rnnlab.studies.importance import FEWEST, importances
 from rnnlab.tuning.arms import Arm
@@ -32,6 +33,15 @@ def test_the_hyperparameter_that_decides_everything_comes_first() -> None:
     assert sum(each.share for each in found) == 1.0 or abs(sum(each.share for each in found) - 1) < 1e-12
     assert [each.share for each in found] == sorted((each.share for each in found), reverse=True)
     assert {each.name for each in found} == set(of.space.names)
+
+
+def test_equals_are_in_the_order_of_the_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optuna's order depends on the seed of strings' hashes, and reports should not."""
+    of = arm()
+    shares = dict.fromkeys(reversed(of.space.names), 0.0) | {"learning_rate": 1.0}
+    monkeypatch.setattr(importance, "_evaluated", lambda *_: shares)
+    found = [each.name for each in importances(of, trials(of, FEWEST, lambda _: 1.0))]
+    assert found == ["learning_rate", *(name for name in of.space.names if name != "learning_rate")]
 
 
 def test_conditional_hyperparameters_take_part() -> None:
