@@ -13,6 +13,7 @@ import pytest
 from rnnlab import CELLS
 from rnnlab.cli import main
 from rnnlab.studies.finding import find_spec
+from rnnlab.studies.statistics import explained_share
 from tests.pages import blocks, run_examples
 from tests.report.made_records import demo_record
 
@@ -217,19 +218,43 @@ def test_results_come_from_the_machine_that_they_are_said_to(name: str) -> None:
     assert all(each.study.startswith(f"{name}-gpu") for each in record.sittings)
 
 
+def longer_training(name: str) -> list[dict]:
+    return json.loads((ROOT / "results" / "checks" / f"{name}-steps.json").read_text())["networks"]
+
+
 def test_remarks_on_random_functions_state_what_longer_training_gave() -> None:
-    checked = json.loads((ROOT / "results" / "checks" / "rcf-steps.json").read_text())
+    rows = longer_training("rcf")
     remarks = " ".join((ROOT / "results" / "notes" / "collins-rcf.md").read_text().split())
-    few, many = (
-        f"{100 * shares['parameters']:.0f} % against {100 * shares['units']:.0f} %"
-        for shares in (checked["explained"]["20000"], checked["explained"]["60000"])
-    )
+
+    def explained(steps: int) -> str:
+        these = [row for row in rows if row["steps"] == steps]
+        errors = [row["best"]["weighted_mse"] for row in these]
+        by_parameters, by_units = (
+            explained_share([row[size] for row in these], errors) for size in ("parameters", "units")
+        )
+        return f"{100 * by_parameters:.0f} % against {100 * by_units:.0f} %"
+
+    few, many = explained(20_000), explained(60_000)
     assert f"parameters explain more of their variance than units do: {few}, then {many}." in remarks
-    large = [row for row in checked["networks"] if row["network"].endswith(" 100000")]
-    last = [row["weighted_mse"] for row in large if row["steps"] == 60_000]
-    assert f"{min(last):.2f} to {max(last):.2f} with 100,000 parameters after 60,000 steps" in remarks
-    before = {row["network"]: row["weighted_mse"] for row in large if row["steps"] == 20_000}
-    assert all(row["weighted_mse"] <= before[row["network"]] / 2 for row in large if row["steps"] == 60_000)
+    large = [row for row in rows if row["network"].endswith(" 100000")]
+    last = {row["network"]: row["best"]["weighted_mse"] for row in large if row["steps"] == 60_000}
+    spread = f"{min(last.values()):.2f} to {max(last.values()):.2f}"
+    assert f"{spread} with 100,000 parameters after 60,000 steps" in remarks
+    before = {row["network"]: row["best"]["weighted_mse"] for row in large if row["steps"] == 20_000}
+    assert all(error <= before[name] / 2 for name, error in last.items())
+
+
+def test_remarks_on_arithmetic_state_what_longer_training_gave() -> None:
+    rows = longer_training("arithmetic")
+    remarks = " ".join((ROOT / "results" / "notes" / "collins-arithmetic.md").read_text().split())
+    found = {row["network"]: row["best"]["cross_entropy"] for row in rows}
+    names = {"ugrnn": "UGRNN", "tanh": "RNN", "irnn": "IRNN", "gru": "GRU", "lstm": "LSTM"}
+    one_layer = ", ".join(f"{name} {found[f'{cell} depth 1']:.3f}" for cell, name in names.items())
+    assert f"{one_layer}." in remarks
+    deep = f"at {found['intersection depth 8']:.3f}, ahead of the RNN of eight layers, at {found['tanh depth 8']:.3f}"
+    assert deep in remarks
+    assert sorted(found, key=found.__getitem__)[0] == "intersection depth 8"
+    assert all(row["best"]["accuracy"] == 0 for row in rows)
 
 
 @pytest.mark.parametrize("kernels", ["gpu-spread", "gpu-population", "gpu-relay"])
