@@ -1,8 +1,10 @@
 """The rooms of the house: a package imports only from packages to its left, and the theory starts fast."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,19 @@ from rnnlab.version import VERSION
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
-    *("version", "errors", "graph", "architecture", "engine", "tasks", "training", "tuning", "studies", "report"),
+    *(
+        "version",
+        "errors",
+        "triton_support",
+        "graph",
+        "architecture",
+        "engine",
+        "tasks",
+        "training",
+        "tuning",
+        "studies",
+        "report",
+    ),
     *("comparing", "bench", "commands", "cli", "__main__"),
 )
 SOURCES = sorted(path for path in (ROOT / "rnnlab").rglob("*.py") if path != ROOT / "rnnlab" / "__init__.py")
@@ -49,6 +63,16 @@ def test_breaches_are_seen() -> None:
     source = "import torch\nfrom rnnlab.engine.plan import Plan\nfrom rnnlab.graph.cyclic import CyclicGraph\n"
     assert breaches("graph", source) == {"torch", "rnnlab.engine.plan"}
     assert breaches("engine", source) == set()
+
+
+def test_all_imported_packages_are_declared() -> None:
+    """Not just brought along by another; all but Triton, which comes with torch where there are GPUs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = [*project["dependencies"], *extras["figures"], *extras["bench"], *extras["cluster"]]
+    names = {re.match(r"[\w-]+", line)[0] for line in declared}  # pyright: ignore[reportOptionalSubscript]
+    found = {name.split(".")[0] for path in SOURCES for name in imported(path.read_text())}
+    assert found - set(sys.stdlib_module_names) - {"rnnlab", "triton"} <= names
 
 
 def test_slow_packages_are_not_loaded_at_the_start() -> None:

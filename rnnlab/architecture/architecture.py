@@ -76,7 +76,7 @@ class Architecture:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells that the nodes' cell names refer to at present; `register_cell` may have replaced some since."""
+        """The cells that the nodes' cell names refer to at present: an entry of `CELLS` may have been replaced."""
         return tuple(named_cell(name) for name in self._cell_names)
 
     @cached_property

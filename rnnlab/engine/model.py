@@ -2,11 +2,9 @@
 
 import json
 import operator
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -29,6 +27,7 @@ from rnnlab.engine.reference import initial_state, run_reference
 from rnnlab.engine.state import State
 from rnnlab.errors import ModelError
 from rnnlab.graph.elements import NodeKey
+from rnnlab.triton_support import has_triton, is_interpreted
 
 if TYPE_CHECKING:
     from rnnlab.engine.gpu.choice import Choice, Programs
@@ -40,6 +39,7 @@ Results = tuple[dict[str, Tensor], State]
 PATHS = ("auto", "cpu", "gpu", "gpu-population", "gpu-spread", "gpu-relay", "gpu-cudnn", "reference")
 _NOT_A_METHOD = "\N{MIDDLE DOT}"  # follows names of arrays that attributes of nn.ParameterDict have
 PRECISIONS = ("float32", "tf32", "bf16")
+_NO_TRITON = "Triton, which makes its kernels, is not installed (pip install triton)"
 
 
 # of each model; no attribute of it, for loaded kernels cannot be copied or pickled
@@ -365,18 +365,15 @@ class Model(nn.Module):
     def _path_and_reason(self) -> tuple[str, str]:
         some = self._any_array
         can_cpu = some.device.type == "cpu" and some.dtype in (torch.float32, torch.float64)
-        can_gpu = (
-            some.dtype == torch.float32
-            and (some.is_cuda or os.environ.get("TRITON_INTERPRET") == "1")  # which runs kernels on the CPU, for tests
-            and _has_triton()
-        )
+        is_right_for_gpu = some.dtype == torch.float32 and (some.is_cuda or is_interpreted())
+        can_gpu = is_right_for_gpu and has_triton()
         if self.path == "reference":
             return "reference", "asked for"
         if torch.compiler.is_exporting():
             return "reference", "an export records operations of torch"
         is_gpu_wanted = self.path.startswith("gpu")
         if is_gpu_wanted and not can_gpu:
-            reason = "it needs Triton" if not _has_triton() else f"not {some.dtype} on {some.device}"
+            reason = _NO_TRITON if is_right_for_gpu else f"not {some.dtype} on {some.device}"
             raise ModelError(f"the gpu path runs float32 on CUDA devices: {reason}")
         if can_cpu and not is_gpu_wanted:
             return "cpu", "asked for" if self.path == "cpu" else f"{some.dtype} on the CPU".replace("torch.", "")
@@ -384,7 +381,8 @@ class Model(nn.Module):
             raise ModelError(f"the cpu path runs float32 and float64 on the CPU, not {some.dtype} on {some.device}")
         if can_gpu:
             return "gpu", f"{'asked for' if is_gpu_wanted else 'float32 on a GPU'}; precision {self.precision}"
-        return "reference", f"no fast path for {some.dtype} on {some.device.type} yet".replace("torch.", "")
+        missing = _NO_TRITON if is_right_for_gpu else f"no fast path for {some.dtype} on {some.device.type} yet"
+        return "reference", missing.replace("torch.", "")
 
     def _use_relu(self) -> dict[NodeKey, Tensor]:
         device = self._any_array.device
@@ -395,11 +393,6 @@ class Model(nn.Module):
             )
             for key, choice in found.items()
         }
-
-
-@lru_cache(maxsize=1)
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
 
 
 def _placed(values: Tensor, before: Tensor | None, members: Tensor, rows: Tensor, batch: int) -> Tensor:

@@ -205,7 +205,7 @@ def _component(graph: CyclicGraph, nodes: tuple[NodeKey, ...]) -> Component:
 
 
 def _check_outputs(architecture: Architecture) -> None:
-    """Every output must exist in every phase, and so must something to feed the network."""
+    """Every output must exist in every phase."""
     for node in architecture.nodes:
         if node.kind != "output":
             continue

@@ -7,11 +7,12 @@ dozen arrays of their size are written and read; the kernels read them twice, an
 import math
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from rnnlab.triton_support import has_triton
 
 TILE = 2048  # logits that a program looks at together
 NUM_AXES = 3  # of rows, which may lie anywhere in memory
@@ -20,7 +21,7 @@ NUM_AXES = 3  # of rows, which may lie anywhere in memory
 def can_be_fused(logits: Tensor) -> bool:
     """Whether the kernels take them: float32 on a GPU, where Triton is installed and nobody traces."""
     is_right = logits.is_cuda and logits.dtype == torch.float32 and logits.numel() > 0
-    return is_right and not _is_traced() and _has_triton()
+    return is_right and not _is_traced() and has_triton()
 
 
 class FusedCrossEntropy(torch.autograd.Function):
@@ -106,11 +107,6 @@ def _on(device: torch.device) -> AbstractContextManager[Any]:
 def _is_traced() -> bool:
     """Whether torch takes operations apart, or asks for many gradients at once."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()  # type: ignore[attr-defined]
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
 
 
 @cache

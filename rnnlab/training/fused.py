@@ -5,7 +5,6 @@ twenty passes over memory become one.
 """
 
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -13,16 +12,16 @@ from torch import Tensor
 
 from rnnlab.training.learning import Rules, member_norms
 from rnnlab.training.state import TrainingState
+from rnnlab.triton_support import has_triton
 
 BLOCK = 1024  # numbers of a program
 MEMBERS = 32  # of a program
 NUM_COLUMNS = 10  # of what the second kernel reads for each member
 
 
-@cache
 def has_fused(device: torch.device) -> bool:
     """Whether the kernels run there: on a GPU, where Triton is installed."""
-    return device.type == "cuda" and find_spec("triton") is not None
+    return device.type == "cuda" and has_triton()
 
 
 class FusedLearning:

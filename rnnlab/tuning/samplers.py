@@ -45,7 +45,7 @@ class AbstractSampler(ABC):
         """
 
 
-# the class, or where it is: what needs torch or Optuna is loaded when it is asked for
+# the class, or where it is: `import rnnlab` and the command line load no sampler
 SAMPLERS: dict[str, str | type[AbstractSampler]] = {
     "gp": "rnnlab.tuning.gp_sampler:GaussianProcessSampler",
     "random": "rnnlab.tuning.plain_samplers:RandomSampler",

@@ -229,9 +229,8 @@ class Store:
                 connection.execute(STUDIES.update().where(STUDIES.c.name == name).values(arms=json.dumps(values)))
 
     def _add_arm(self, study: str, arm: Arm) -> None:
-        from optuna.study import StudyDirection
-
-        direction = StudyDirection.MAXIMIZE if arm.is_maximised else StudyDirection.MINIMIZE
+        directions = optuna.study.StudyDirection
+        direction = directions.MAXIMIZE if arm.is_maximised else directions.MINIMIZE
         with self.errors(), no_announcements():
             try:
                 number = self.optuna.create_new_study([direction], f"{study}/{arm.name}")

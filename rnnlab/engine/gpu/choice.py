@@ -16,7 +16,7 @@ from rnnlab.architecture.cells import Cell
 from rnnlab.engine.gpu.costs import SPREAD, is_on_chip, microseconds_alone
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
-from rnnlab.engine.gpu.limits import cluster_size, cuda_obstacle, is_interpreted, shared_memory
+from rnnlab.engine.gpu.limits import cluster_size, cuda_obstacle, shared_memory
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.relay import relay_cut
 from rnnlab.engine.gpu.sharing import processors
@@ -24,6 +24,7 @@ from rnnlab.engine.gpu.spread import Tiling
 from rnnlab.engine.nodes import choices
 from rnnlab.engine.plan import plan
 from rnnlab.errors import ModelError
+from rnnlab.triton_support import is_interpreted
 
 _MOST_TURNS = 4  # of a spread network, where there is no estimate of what the alternative takes
 
@@ -248,8 +249,8 @@ def gpu_program(
 ) -> GpuProgram:
     """The program of an architecture; a spread one runs as a wavefront, which takes the fewest slots.
 
-    `cells` is only part of the cache's key: equal architectures may have different cells, since `register_cell` can
-    replace one.
+    `cells` is only part of the cache's key: equal architectures may have different cells, if an entry of `CELLS` was
+    replaced.
     """
     order = "wavefront" if is_spread else "by component"
     return GpuProgram(

@@ -3,18 +3,12 @@
 Without a GPU the answers are those of an H200 on which everything has room, for tests that compile or emulate kernels.
 """
 
-import os
 from functools import lru_cache
 
 import torch
 
 from rnnlab.engine.gpu.cuda_driver import CudaFunction, code_obstacle
 from rnnlab.errors import ModelError
-
-
-def is_interpreted() -> bool:
-    """Whether Triton's interpreter replaces the GPU: kernels then run on the CPU, slowly, for tests."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def shared_memory() -> int:

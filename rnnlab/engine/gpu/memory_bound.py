@@ -11,7 +11,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from rnnlab.engine.gpu.limits import is_interpreted
+from rnnlab.triton_support import is_interpreted
 
 TILE = 64  # rows and columns of a matrix that a program turns together
 MOST_COLUMNS = 64  # of a narrow read-out; wider ones are bound by their products

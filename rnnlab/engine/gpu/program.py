@@ -17,7 +17,7 @@ from rnnlab.engine.gpu.cuda_driver import CudaFunction
 from rnnlab.engine.gpu.general_backward import general_backward
 from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
-from rnnlab.engine.gpu.limits import cluster_size, is_interpreted, most_pairs, runs_cuda, shared_memory
+from rnnlab.engine.gpu.limits import cluster_size, most_pairs, runs_cuda, shared_memory
 from rnnlab.engine.gpu.relay_groups import relay_groups
 from rnnlab.engine.gpu.relay_text import RelayText, relay_text
 from rnnlab.engine.gpu.resident import Layout, Reader, Resident, Shape, can_be_resident, shapes_of
@@ -33,6 +33,7 @@ from rnnlab.engine.gpu.writer import Writer
 from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, output_names, state_parts, token_inputs
 from rnnlab.engine.plan import Component, Plan
 from rnnlab.graph.elements import NodeKey
+from rnnlab.triton_support import is_interpreted
 
 Kept = TypeVar("Kept")
 
@@ -136,7 +137,7 @@ class GpuProgram:
     def unread(self) -> frozenset[str]:
         """Outputs whose values nothing reads, not even the backward pass: hoisted read-outs without outgoing edges.
 
-        None if the period is greater than 1.
+        Empty if the period is greater than 1.
         """
         if self.architecture.period > 1:
             return frozenset()

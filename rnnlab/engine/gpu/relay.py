@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 import torch
 
-from rnnlab.engine.gpu.limits import cluster_size, cuda_obstacle, is_interpreted, most_clusters, shared_memory
+from rnnlab.engine.gpu.limits import cluster_size, cuda_obstacle, most_clusters, shared_memory
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.resident import CLUSTERS, Shape
 from rnnlab.errors import ModelError
+from rnnlab.triton_support import is_interpreted
 
 
 class RelayCut(tuple[tuple[Shape, ...], ...]):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rnnlab import CELLS, Architecture, Cell, EdgeSpec, ModelError, NodeSpec, architecture, tanh
+from rnnlab.engine import model
 from rnnlab.engine.gpu import choice, limits, program, relay
 from rnnlab.engine.gpu.choice import Choice, choose
 from rnnlab.engine.gpu.costs import microseconds_alone
@@ -48,6 +49,17 @@ def test_precision_is_one_of_three() -> None:
 def test_gpu_path_refuses_the_cpu(path: str) -> None:
     with pytest.raises(ModelError, match="the gpu path runs float32 on CUDA devices"):
         make(path=path)(torch.zeros(1, 2, 3))
+
+
+def test_missing_triton_is_said_to_be_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A float32 network on a GPU then runs slowly, which nobody should have to guess."""
+    monkeypatch.setattr(model, "has_triton", lambda: False)
+    monkeypatch.setattr(model, "is_interpreted", lambda: True)  # the CPU stands for a GPU
+    network = make(path="gpu")
+    with pytest.raises(ModelError, match=r"Triton, which makes its kernels, is not installed \(pip install triton\)"):
+        network(torch.zeros(1, 2, 3))
+    monkeypatch.setattr(Model, "_any_array", property(lambda self: torch.empty(1, device="meta")))
+    assert "reference: Triton, which makes its kernels, is not installed" in make().explain()
 
 
 def test_a_cell_in_place_of_another_has_a_program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
