@@ -30,8 +30,8 @@ INTRODUCTION = """# The papers' experiments, repeated
 These are the papers' experiments ([papers-experiments.md](papers-experiments.md)) at scale `gpu`, run in pieces on one
 H200. The tables are computed from the records in [results/records](../results/records) by
 `docs/make_reproduction.py`; the remarks under each experiment are ours. The number after ± is half of the 95 %
-bootstrap interval of a mean over seeds. With as few as five seeds, that interval is too narrow: for normally
-distributed scores, it contains the true mean about 84 times in 100.
+bootstrap interval of a mean over seeds. With few seeds, that interval is too narrow: for normally distributed scores,
+it contains the true mean about 84 times in 100 with five seeds, and 72 times with three.
 
 The specification of each experiment lists the paper's claims, in our words, and how each is checked. A comparison is
 tested statistically if several seeds were trained (Welch's test) or settings were drawn at random (tests of ranks and
@@ -124,7 +124,7 @@ def _all_claims(found: dict[str, StudyRecord]) -> Iterator[str]:
 
 
 def _outcome(each: CheckedClaim) -> str:
-    return f"**{each.outcome}**" if each.claim.can_be_checked else "not checked; see the figure and the remarks"
+    return f"**{each.outcome}**" if each.claim.can_be_checked else "not checked here"
 
 
 def _experiment(name: str, record: StudyRecord) -> Iterator[str]:

@@ -99,6 +99,10 @@ def test_training_speed_in_the_readme_is_the_measured_one() -> None:
     assert f"{spread('jax.jit of lax.scan')} `jax.jit` of `lax.scan`" in readme
     assert f"{spread('loop by hand')} a careful loop" in readme
     assert f"Populations of 16 are {spread('jax.vmap of lax.scan')} `jax.vmap`" in readme
+    in_turn = spread("torch.nn.RNN in turn", "torch.nn.GRU in turn")
+    assert f"one network after another, tanh networks and GRUs are {in_turn.removesuffix(' as')}" in readme
+    (lstm,) = (row["ratio"] for row in rows if row["peer"] == "torch.nn.LSTM in turn")
+    assert f"but LSTMs only {lstm:.1f} times" in readme
 
 
 def test_readme_states_the_recorded_speed_on_a_gpu() -> None:

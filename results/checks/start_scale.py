@@ -3,9 +3,9 @@
 python results/checks/start_scale.py -o results/checks/start-scale.json
 
 Two hidden matrices into one node add their variances. `gradients` has the norm of the first gradient, in float64 on the
-reference path, for the nine networks of Zhang et al. 2016, section 4.3, on 50 images of sequential MNIST; float32 ends
-at 3e38. `text8` has bu and td, which differ in the direction of one connection, as loops in plain torch, trained by
-torch.optim.Adam with 50 texts side by side, their states carried on.
+reference path, for the nine networks of Zhang et al. 2016, section 4.3, and four with skips of sections 4.4 and 4.5, on
+50 images of sequential MNIST; float32 ends at 3e38. `text8` has bu and td, which differ in the direction of one
+connection, as loops in plain torch, trained by torch.optim.Adam with 50 texts side by side, their states carried on.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from rnnlab.engine.initialisation import Initialisation
 
 SCALES = (1.0, 0.7, 0.6, 0.5)
 GRID = [f"grid-{forward}-{recurrent}:tanh" for forward, recurrent in product((2, 3, 4), (1, 2, 3))]
+SKIPS = [f"{name}:tanh" for name in ("skip-5", "skip-21", "section45-3-17", "section45-4-21")]
 PARAMETERS = 9190  # of the networks on MNIST
 UNITS, STEPS, EVALUATE_EVERY, BATCH, RATE = 151, 400, 100, 50, 1e-3  # on text8; 100,000 parameters
 
@@ -112,7 +113,7 @@ def main() -> None:
     options = parser.parse_args()
     gradients = [
         {"network": name, "scale": scale, "norms": [first_gradient(name, scale, seed) for seed in (1, 2, 3)]}
-        for name, scale in product(GRID, SCALES)
+        for name, scale in product(GRID + SKIPS, SCALES)
     ]
     runs = [train(kind, scale) for kind, scale in product(("bu", "td"), SCALES)]
     found = {"torch": torch.__version__, "device": "cpu", "gradients": gradients, "steps": STEPS, "text8": runs}

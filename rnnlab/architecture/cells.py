@@ -258,7 +258,7 @@ CELLS: dict[str, Cell] = {
             update=_rnn,
             carries=(),
             nonlinearity="relu",
-            summary="a ReLU layer that starts as the identity [C13]",
+            summary="a ReLU layer, to be started as the identity (square=identity) [C13]",
         ),
         Cell("ugrnn", gates=("c", "g"), update=_ugrnn, gate_bias=("g",), summary="update gate RNN [C14]"),
         Cell(

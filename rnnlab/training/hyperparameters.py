@@ -24,7 +24,8 @@ class Hyperparameters:
     """How one network is trained. In a population each member has its own; only those in SHARED are the same for all.
 
     Args:
-        seed: the seed of the initial weights. Two members with the same seed and `initialisation` start alike (C10).
+        seed: the seed of the initial weights and, together with that of the run, of weight noise and dropout. Two
+            members with the same seed and `initialisation` start alike (C10).
         batch_seed: the seed of the batches, if a member is to see other batches than the rest (C73); by default all
             members share the batches of the run.
         nonlinearity: `tanh` or `relu`, to replace what the cells specify (C21).
