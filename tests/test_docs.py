@@ -64,7 +64,7 @@ def test_make_targets_exist(page: Path) -> None:
         assert re.fullmatch(r"make (\w+)", command).group(1) in targets
 
 
-@pytest.mark.parametrize("page", named(PAGES))
+@pytest.mark.parametrize("page", named([*PAGES, *sorted((ROOT / "docs" / "howto").glob("*.md"))]))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         assert link.startswith("https://") or (page.parent / link).exists(), link

@@ -61,9 +61,3 @@ def test_commands_for_clusters_have_options_that_exist(capsys: Any) -> None:
         assert options <= known
     mentioned = set(re.findall(r"`(--(?!signal)[a-z-]+)", text))
     assert {"--ray", "--grace", "--cpus-per-worker", "--workers"} <= mentioned <= known
-
-
-@pytest.mark.parametrize("page", [*PAGES, CLUSTER], ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-        assert link.startswith("https://") or (page.parent / link).exists(), link

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import torch
 
-PRECISIONS = ("float32", "tf32", "bf16")
 SMALLEST = 16  # rows or columns: the least that each side of a matrix-unit product (MMA) may have
 LEAST_NOT_ROUNDED = float.fromhex("0x1.ffep127")  # from here on, rounding a float32 number to tf32 makes it infinite
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from rnnlab import CELLS, Architecture, ModelError, architecture
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.cuda_driver import machine_code
-from rnnlab.engine.gpu.layout import PRECISIONS
 from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.gpu.spread_backward import spread_backward
+from rnnlab.engine.model import PRECISIONS
 from tests.engine.gpu.cuda_texts import GPUS, CudaText, cuda_texts, gradients_of, has_nvrtc
 from tests.engine.models import two_inputs
 from tests.engine.networks import MIXED, both_directions, own_cell

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from rnnlab import Architecture, ModelError, architecture
 from rnnlab.engine.gpu import program, spread
 from rnnlab.engine.gpu.choice import gpu_program
-from rnnlab.engine.gpu.layout import PRECISIONS, padded
+from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.sharing import Processors, share_of_gpu
 from rnnlab.engine.gpu.spread import CHUNK, NEARLY, WARPS, SpreadComponent, shared_memory_use
-from rnnlab.engine.model import Model
+from rnnlab.engine.model import PRECISIONS, Model
 from rnnlab.engine.state import State
 from tests.engine.comparison import DifferenceError
 from tests.engine.gpu.checks import TOLERANCES, BreakKernels, compare
