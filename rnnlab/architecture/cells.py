@@ -57,6 +57,7 @@ class Cell:
         edge_gates: gates that exist once for each carry edge; `gates.NAME` is then a tuple, and so is `carried`.
         has_depth_input: whether the cell uses its depth input unchanged (+RNN).
         nonlinearity: the nonlinearity of a node that specifies none itself.
+        square: how square matrices into such a node start, unless a model's `Initialisation` says otherwise.
         summary: a short description, for `rnnlab list`.
     """
 
@@ -75,6 +76,7 @@ class Cell:
     edge_gates: tuple[str, ...] = ()
     has_depth_input: bool = False
     nonlinearity: str = "tanh"
+    square: str = "glorot"
     summary: str = ""
 
     def __post_init__(self) -> None:
@@ -258,7 +260,8 @@ CELLS: dict[str, Cell] = {
             update=_rnn,
             carries=(),
             nonlinearity="relu",
-            summary="a ReLU layer, to be started as the identity (square=identity) [C13]",
+            square="identity",
+            summary="a ReLU layer that starts as the identity [C13]",
         ),
         Cell("ugrnn", gates=("c", "g"), update=_ugrnn, gate_bias=("g",), summary="update gate RNN [C14]"),
         Cell(

@@ -75,6 +75,7 @@ class Initialisation:
 
     Args:
         square: how square matrices from hidden to hidden nodes are drawn, each gate's block by itself; one of MATRICES.
+            By default what the cell says: `identity` for an IRNN, and `glorot` for all others.
         rectangular: the same for all other matrices.
         square_scale, rectangular_scale: the factors of these matrices; an identity matrix is not scaled (C24).
         bias: `constant` or `normal` (C25).
@@ -85,7 +86,7 @@ class Initialisation:
         read_out_bias, read_out_bias_scale: the same for the biases of outputs; by default as for other biases.
     """
 
-    square: str = "glorot"
+    square: str | None = None
     rectangular: str = "glorot"
     square_scale: float = 1.0
     rectangular_scale: float = 1.0
@@ -100,8 +101,8 @@ class Initialisation:
     def __post_init__(self) -> None:
         for each in fields(self):
             object.__setattr__(self, each.name, as_plain(getattr(self, each.name)))
-        for field in ("square", "rectangular"):
-            if getattr(self, field) not in MATRICES:
+        for field, known in (("square", (*MATRICES, None)), ("rectangular", tuple(MATRICES))):
+            if getattr(self, field) not in known:
                 raise ArchitectureError(f"{field} is one of {', '.join(MATRICES)}, got {getattr(self, field)!r}")
         for field, known in (("bias", _BIASES), ("read_out_bias", (*_BIASES, None))):
             if getattr(self, field) not in known:
@@ -119,18 +120,24 @@ def initial_arrays(
     architecture: Architecture, members: Sequence[Initialisation], generator: torch.Generator
 ) -> dict[str, Tensor]:
     """The numbers of a population by name, [P, ...] in float64; members are drawn one after another."""
-    biased = _biased_gates(architecture)
+    biased, squares = _biased_gates(architecture), _squares(architecture)
     arrays = [
-        {spec.name: _array(spec, member, biased, generator) for spec in architecture.parameters} for member in members
+        {spec.name: _array(spec, member, biased, squares, generator) for spec in architecture.parameters}
+        for member in members
     ]
     return {spec.name: torch.stack([array[spec.name] for array in arrays]) for spec in architecture.parameters}
 
 
 def _array(
-    spec: ParameterSpec, member: Initialisation, biased: dict[str, dict[str, bool]], generator: torch.Generator
+    spec: ParameterSpec,
+    member: Initialisation,
+    biased: dict[str, dict[str, bool]],
+    squares: dict[str, str],
+    generator: torch.Generator,
 ) -> Tensor:
     if len(spec.shape) == 2:
-        blocks = [_block(spec, member, generator) for _ in spec.blocks]
+        square = member.square or squares.get(spec.name, "glorot")
+        blocks = [_block(spec, member, square, generator) for _ in spec.blocks]
         return torch.cat(blocks, dim=1)
     if spec.category not in ("biases", "read-out biases"):
         return torch.zeros(spec.shape, dtype=torch.float64)
@@ -149,14 +156,26 @@ def _array(
     return values
 
 
-def _block(spec: ParameterSpec, member: Initialisation, generator: torch.Generator) -> Tensor:
+def _block(spec: ParameterSpec, member: Initialisation, square: str, generator: torch.Generator) -> Tensor:
     """The columns of one gate."""
     rows, columns = spec.shape[0], spec.shape[1] // len(spec.blocks)
     is_square = rows == columns and spec.source_kind == "hidden" and spec.category == "weights"
-    kind, scale = (member.square, member.square_scale) if is_square else (member.rectangular, member.rectangular_scale)
+    kind, scale = (square, member.square_scale) if is_square else (member.rectangular, member.rectangular_scale)
     if spec.category == "read-out weights" and member.read_out_scale is not None:
         scale = member.read_out_scale
     return MATRICES[kind](rows, columns, generator) * (1.0 if kind == "identity" else scale)
+
+
+def _squares(architecture: Architecture) -> dict[str, str]:
+    """How each matrix starts by its target's cell, if it is square."""
+    for cell in architecture.cells:
+        if cell.square not in MATRICES:
+            raise ArchitectureError(f"cell {cell.name!r}: square is one of {', '.join(MATRICES)}, got {cell.square!r}")
+    return {
+        edge.weights or architecture.edge_label(edge): architecture.cell(edge.target).square
+        for edge in architecture.edges
+        if architecture.by_key[edge.target].kind == "hidden"
+    }
 
 
 def _biased_gates(architecture: Architecture) -> dict[str, dict[str, bool]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -143,7 +144,20 @@ def update(
         return
     moments.second.mul_(torch.where(is_active, coefficients.second_keep, 1.0))
     moments.second.addcmul_(gradients.square_(), coefficients.second_add)
-    divisor = torch.sqrt(moments.second, out=gradients)
+    divisor = _root(moments.second, out=gradients)
     divisor.div_(second_lack.sqrt().to(divisor.dtype)).add_(coefficients.epsilon)
     change = torch.div(moments.first, divisor, out=divisor)
     numbers.addcmul_(change, rates, value=-1)
+
+
+def _root(values: Tensor, *, out: Tensor) -> Tensor:
+    """The square roots of values, in the memory of `out`.
+
+    torch divides roots among threads from 2048 numbers on, other operations from 32,768 on: where other processes keep
+    the cores busy, the wait for a second thread takes a thousand times as long as the roots of a small network. Nor are
+    its roots correctly rounded, so they depend on where a number lies; numpy's are.
+    """
+    if values.device.type == "cpu":
+        np.sqrt(values.numpy(), out=out.numpy())
+        return out
+    return torch.sqrt(values, out=out)

@@ -134,6 +134,30 @@ def test_square_input_matrices_count_as_rectangular() -> None:
     assert not torch.equal(found["h->y[0]"][0], torch.eye(4, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("name", ["sh:irnn", "stack-2:irnn"])
+def test_irnns_start_as_the_identity_unless_told_otherwise(name: str) -> None:
+    """C13; in every cell but the IRNN's it is Glorot's distribution."""
+    found = arrays(name)
+    squares = [
+        matrix for key, matrix in found.items() if key.startswith("h") and not key.endswith("y[0]") and "->" in key
+    ]
+    assert len(squares) == {"sh:irnn": 1, "stack-2:irnn": 3}[name]
+    assert all(torch.equal(matrix[0], torch.eye(4, dtype=torch.float64)) for matrix in squares)
+    told, relu = (
+        arrays(*each, **how)["h->h[1]"] for each, how in ((["sh:irnn"], {"square": "glorot"}), (["sh:relu"], {}))
+    )
+    assert torch.equal(told, relu)
+
+
+def test_a_cell_says_how_its_square_matrices_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CELLS, "own", replace(CELLS["tanh"], name="own", square="orthogonal"))
+    matrix = arrays("sh:own")["h->h[1]"][0]
+    torch.testing.assert_close(matrix @ matrix.T, torch.eye(4, dtype=torch.float64))
+    monkeypatch.setitem(CELLS, "own", replace(CELLS["tanh"], name="own", square="orthodox"))
+    with pytest.raises(ArchitectureError, match=r"cell 'own': square is one of glorot, .* got 'orthodox'"):
+        arrays("sh:own")
+
+
 def test_identity_is_not_scaled() -> None:
     """C24."""
     found = arrays("sh:irnn", square="identity", square_scale=0.01)

@@ -1,11 +1,13 @@
 """Each optimiser is torch.optim's own, step by step, alone and beside others (C29, C32, C34)."""
 
+from decimal import Decimal
+
 import pytest
 import torch
 
 from rnnlab import Hyperparameters
 from rnnlab.training.gradients import Limits, limit
-from rnnlab.training.optimisers import OPTIMISERS, Coefficients, Moments, update
+from rnnlab.training.optimisers import OPTIMISERS, Coefficients, Moments, _root, update
 
 NUM_STEPS = 25
 MEMBERS = {
@@ -97,3 +99,17 @@ def test_inactive_member_keeps_numbers_and_averages() -> None:
 def test_without_adam_and_rmsprop_there_is_no_second_average() -> None:
     coefficients = Coefficients.of([MEMBERS["sgd"], MEMBERS["momentum"]], dtype=torch.float64, device="cpu")
     assert Moments.zeros(torch.zeros(2, 7), coefficients).second.shape == (2, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_roots_are_correctly_rounded_wherever_they_lie(dtype: torch.dtype) -> None:
+    """So a member's do not depend on who is trained beside it; and they are written where they shall be."""
+    values = torch.rand(3, 1999, generator=torch.Generator().manual_seed(0), dtype=dtype) ** 8
+    values[0, :3] = torch.tensor([0.0, torch.inf, torch.nan], dtype=dtype)
+    out = torch.empty_like(values)
+    assert _root(values, out=out) is out
+    exact = [
+        [number if number != number else float(Decimal(number).sqrt()) for number in row] for row in values.tolist()
+    ]
+    torch.testing.assert_close(out, torch.tensor(exact, dtype=dtype), rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(_root(values[1:2].clone(), out=torch.empty(1, 1999, dtype=dtype)), out[1:2])
