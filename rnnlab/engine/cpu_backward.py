@@ -185,7 +185,7 @@ class Backward:
             if product.has_projection:
                 target = self._gradient_of(product.part, product.edge.delay, product.edge.target)
                 if target is not None:
-                    name = f"{product.name} projection"
+                    name = product.projection
                     matrix, left = arrays.parameters[name].swapaxes(1, 2), Operand(self.dprojected[product.edge])
                     operations.multiply([(left, name, matrix)], Operand(target), matrix.shape[2], adds=True)
 

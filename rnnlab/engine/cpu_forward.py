@@ -69,14 +69,14 @@ def _project(operations: Pass, code: NodeCode, product: Product) -> None:
     """Bring a depth input to its node's width."""
     arrays = operations.arrays
     out = Operand(arrays.projected[product.edge])
-    name = f"{product.name} projection"
-    matrix, bias = arrays.parameters[name], arrays.parameters[f"{name} bias"]
+    name, bias = product.projection, product.projection_bias
+    matrix = arrays.parameters[name]
     value = arrays.read(arrays.values, product.part, product.edge.delay, product.edge.target)
     if product.part[0] in arrays.program.tokens:
         operations.gather(value, name, matrix, out, adds=False)
     else:
         operations.multiply([(Operand(value), name, matrix)], out, code.units, adds=False)
-    operands = {"sum": out, "bias": Operand(bias, parameter=f"{name} bias")}
+    operands = {"sum": out, "bias": Operand(arrays.parameters[bias], parameter=bias)}
     kernel = compile_kernel({"sum": named("sum") + named("bias")}, (), "tanh", arrays.shape.dtype, host())
     operations.compute(kernel, operands.__getitem__, code.units)
 

@@ -27,6 +27,8 @@ class Product(NamedTuple):
     pairs: Pairs
     reset_pairs: Pairs  # the same for the second product
     has_projection: bool
+    projection: str  # of the matrix that brings what it reads to its node's width first, where it has a projection
+    projection_bias: str  # of the bias that is added then
 
     @property
     def num_gates(self) -> int:
@@ -143,7 +145,7 @@ def _code(plan: Plan, key: NodeKey, choices: Mapping[NodeKey, Any]) -> NodeCode:
     return NodeCode(
         key=key,
         units=node.units,
-        bias=node.bias or f"{architecture.label(key)} bias",
+        bias=architecture.bias_name(key),
         program=program,
         choice=choices.get(key, "tanh"),
         external=tuple(product for product in products if not plan.is_internal(product.edge)),
@@ -163,11 +165,13 @@ def _product(architecture: Architecture, edge: EdgeSpec) -> Product:
     late = architecture.cell(edge.target).reset_gates if is_hidden and edge.carry else ()
     return Product(
         edge=edge,
-        name=edge.weights or architecture.edge_label(edge),
+        name=architecture.matrix_name(edge),
         part=(edge.source[0], edge.port or ""),
         pairs=tuple((fed.index(gate), gates.index(gate)) for gate in fed if gate not in late),
         reset_pairs=tuple((fed.index(gate), gates.index(gate)) for gate in late),
         has_projection=architecture.has_projection(edge),
+        projection=architecture.projection_name(edge),
+        projection_bias=architecture.projection_bias_name(edge),
     )
 
 

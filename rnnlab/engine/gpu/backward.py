@@ -381,12 +381,12 @@ class GpuBackward:
         _accumulate(gradients, code.bias, sums[..., :units].reshape(arrays.P, -1))
 
     def _projection(self, code: NodeCode, each: Product, gradients: dict[str, Tensor]) -> None:
-        arrays, name, units = self.arrays, f"{each.name} projection", code.units
+        arrays, name, units = self.arrays, each.projection, code.units
         change = self._dprojected_at(each)
         source = arrays.value(each.part, each.edge.delay, code.key)
         found = self._matrix_gradient(source, change, arrays.projection(code, each).shape[1])
         _accumulate(gradients, name, found[:, : arrays.parameters[name].shape[1], :units])
-        _accumulate(gradients, f"{name} bias", summed(change)[:, :units])
+        _accumulate(gradients, each.projection_bias, summed(change)[:, :units])
 
     def _matrix_gradient(self, source: Tensor, change: Tensor, rows: int) -> Tensor:
         """The gradient of a matrix, from what it multiplied (or the tokens) and the gradients of the products."""

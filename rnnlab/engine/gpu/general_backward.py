@@ -42,7 +42,7 @@ class _Node:
             if product.has_projection:
                 target = writer.value(product.part, product.edge.delay, "dvalues")
                 left = [(writer.per_time("dprojected", product.edge, self.width), 0)]
-                self._multiply(target, left, f"{product.name} projection", self.width, is_added=True)
+                self._multiply(target, left, product.projection, self.width, is_added=True)
                 writer.barrier()
 
     def _late(self, outputs: Mapping[str, Expression]) -> None:

@@ -69,11 +69,10 @@ def _project(writer: Writer, code: NodeCode, product: Product) -> None:
     width = padded(code.units)
     size = writer.tile_of(width)
     place = writer.value(product.part, product.edge.delay)
-    name = f"{product.name} projection"
-    bias = writer.array("bias", f"{name} bias", str(width))
+    bias = writer.array("bias", product.projection_bias, str(width))
     with writer.columns(width, size):
         writer.add(f"sum0 = {writer.load_vector(bias, size)}")
-        writer.multiply([("sum0", 0)], place, name, (place.width, width), size, turned=False)
+        writer.multiply([("sum0", 0)], place, product.projection, (place.width, width), size, turned=False)
         writer.store(writer.per_time("projected", product.edge, width), "sum0")
 
 

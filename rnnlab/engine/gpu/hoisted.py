@@ -62,7 +62,7 @@ def taken(matrix: Tensor, tokens: Tensor, out: Tensor | None = None) -> Tensor:
 
 def _project(arrays: GpuArrays, code: NodeCode, each: Product) -> None:
     """Project a depth input to its node's width, at all times, into `projected`."""
-    matrix, bias = arrays.projection(code, each), arrays.bias(f"{each.name} projection bias", code, 1)
+    matrix, bias = arrays.projection(code, each), arrays.bias(each.projection_bias, code, 1)
     value = arrays.value(each.part, each.edge.delay, code.key)
     if each.part[0] in arrays.program.tokens:
         found = taken(matrix, value)
