@@ -109,15 +109,11 @@ def operands(arrays: CpuArrays, code: NodeCode) -> Callable[[str], Operand]:
             case "bias":
                 column = code.program.gates.index(rest) * code.units
                 return Operand(arrays.parameters[code.bias], column, code.bias)
-            case "carried":
-                part, _, number = rest.rpartition(" ")
-                edge = code.carries[int(number)]
+            case "carried" | "identity":
+                edge, part = code.edge_read(name)
                 return Operand(arrays.read(arrays.values, (edge.source[0], part), edge.delay, code.key))
             case "depth":
                 return Operand(arrays.source(code.depth_product))
-            case "identity":
-                edge = code.identities[int(rest)]
-                return Operand(arrays.read(arrays.values, (edge.source[0], edge.port or ""), edge.delay, code.key))
             case "reset":
                 return Operand(arrays.resets[code.key])
             case _:

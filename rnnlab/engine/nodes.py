@@ -64,6 +64,16 @@ class NodeCode(NamedTuple):
         return len(self.program.gates)
 
     @property
+    def late_gates(self) -> list[int]:
+        """The gates that wait for a second product."""
+        return sorted({gate for product in self.products for _, gate in product.reset_pairs})
+
+    @property
+    def nonlinearity(self) -> str | None:
+        """Its nonlinearity by name, or None where members differ."""
+        return self.choice if isinstance(self.choice, str) else None
+
+    @property
     def is_output(self) -> bool:
         """Whether it is an output of the network: the one part of its state has no name."""
         return self.parts == ("",)
@@ -88,6 +98,29 @@ class NodeCode(NamedTuple):
             return self.identities[int(rest)], self.identities[int(rest)].port or ""
         assert kind == "depth", name
         return self.depth_product.edge, self.depth_product.part[1]
+
+
+class Passed(NamedTuple):
+    """A gradient that goes back as it is, not multiplied: from a node's formulas to a state that they took over."""
+
+    reader: NodeCode
+    name: str  # in the reader's formulas
+    edge: EdgeSpec
+    part: str
+
+    @property
+    def source(self) -> Part:
+        """The part whose gradient it is."""
+        return (self.edge.source[0], self.part)
+
+
+def passed_by(code: NodeCode) -> list[Passed]:
+    """All that a node's formulas pass back; projected inputs apart, whose gradients lie elsewhere."""
+    names = [name.removeprefix("d ") for name in code.program.backward]
+    names = [name for name in names if name.startswith(("carried ", "identity ", "depth"))]
+    if code.depth is not None and code.depth_product.has_projection:
+        names = [name for name in names if name != "depth"]
+    return [Passed(code, name, *code.edge_read(name)) for name in names]
 
 
 def state_parts(architecture: Architecture, *, has_outputs: bool = True) -> dict[Part, int]:

@@ -20,8 +20,7 @@ from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.memory_bound import put_padded
 from rnnlab.engine.gpu.products import add_product, flat, multiplying, product, product_into, summed
 from rnnlab.engine.gpu.program import Gradients
-from rnnlab.engine.gpu.spread_backward import passed_by
-from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, passed_by, runs
 from rnnlab.graph.elements import NodeKey
 
 # Up to this size of a vocabulary, the gradient of a matrix whose rows tokens choose is a product with one-hot vectors,
