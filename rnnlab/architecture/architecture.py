@@ -138,9 +138,29 @@ class Architecture:
         return show_key(key, self.period)
 
     def edge_label(self, edge: EdgeSpec) -> str:
-        """How an edge is written, which is also the name of its matrix if it has no name of its own."""
+        """How an edge is written: `h->y[0]`, with its port where that is not the default."""
         port = "" if edge.port == self._default_port(edge) else f" {edge.port}"
         return f"{self.label(edge.source)}->{self.label(edge.target)}[{edge.delay}]{port}"
+
+    def matrix_name(self, edge: EdgeSpec) -> str:
+        """The name of an edge's matrix among the parameters: its `weights`, or else how the edge is written."""
+        return edge.weights or self.edge_label(edge)
+
+    def projection_name(self, edge: EdgeSpec) -> str:
+        """The name of the matrix that maps the value of a depth edge to the node's width."""
+        return f"{self.matrix_name(edge)} projection"
+
+    def projection_bias_name(self, edge: EdgeSpec) -> str:
+        """The name of the bias that is added after that matrix."""
+        return f"{self.projection_name(edge)} bias"
+
+    def bias_name(self, key: NodeKey) -> str:
+        """The name of a node's bias."""
+        return self.by_key[key].bias or f"{self.label(key)} bias"
+
+    def initial_name(self, key: NodeKey, part: str) -> str:
+        """The name of a component of a node's state before the first step, if that is learned."""
+        return f"{self.label(key)} initial {part}".rstrip()  # the state of an output is one component without a name
 
     def initial_components(self, key: NodeKey) -> tuple[str, ...]:
         """The components of a node's state that are read from before the first step."""
@@ -179,28 +199,28 @@ class Architecture:
         if not self.has_matrix(edge):
             return []
         source, target = self.by_key[edge.source], self.by_key[edge.target]
-        name = edge.weights or self.edge_label(edge)
         rows = target.units if self.has_projection(edge) else source.units
         gates = self.edge_gates(edge)
         category = "read-out weights" if target.kind == "output" else "weights"
-        specs = [ParameterSpec(name, category, (rows, len(gates) * target.units), gates, source.kind)]
+        shape = (rows, len(gates) * target.units)
+        specs = [ParameterSpec(self.matrix_name(edge), category, shape, gates, source.kind)]
         if self.has_projection(edge):
             shape = (source.units, target.units)
-            specs.append(ParameterSpec(f"{name} projection", "projection", shape, ("",), source.kind))
-            specs.append(ParameterSpec(f"{name} projection bias", "projection", (target.units,), ("",), None))
+            specs.append(ParameterSpec(self.projection_name(edge), "projection", shape, ("",), source.kind))
+            name = self.projection_bias_name(edge)
+            specs.append(ParameterSpec(name, "projection", (target.units,), ("",), None))
         return specs
 
     def _node_parameters(self, node: NodeSpec) -> list[ParameterSpec]:
-        label = self.label(node.key)
         specs: list[ParameterSpec] = []
         if node.kind != "input":
             gates = self.gates(node.key)
             category = "read-out biases" if node.kind == "output" else "biases"
-            name = node.bias or f"{label} bias"
-            specs.append(ParameterSpec(name, category, (len(gates) * node.units,), gates, None))
+            shape = (len(gates) * node.units,)
+            specs.append(ParameterSpec(self.bias_name(node.key), category, shape, gates, None))
         if node.initial == "learned" and node.kind != "input":
             for part in self.initial_components(node.key):
-                name = f"{label} initial {part}".rstrip()
+                name = self.initial_name(node.key, part)
                 specs.append(ParameterSpec(name, "initial state", (node.units,), (part,), None))
         return specs
 

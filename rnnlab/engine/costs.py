@@ -110,10 +110,7 @@ def parameter_groups(architecture: Architecture) -> dict[str, int]:
     counts with its biases, the `projection` of depth inputs too.
     """
     components = plan(architecture)
-    names = (
-        edge.weights or architecture.edge_label(edge) for edge in architecture.edges if components.is_internal(edge)
-    )
-    recurrent = set(names)
+    recurrent = {architecture.matrix_name(edge) for edge in architecture.edges if components.is_internal(edge)}
     groups = dict.fromkeys(GROUPS, 0)
     for spec in architecture.parameters:
         group = spec.category.removesuffix(" weights").removesuffix(" biases")

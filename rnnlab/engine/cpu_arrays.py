@@ -108,7 +108,7 @@ class CpuArrays:
         found: list[tuple[slice, str | None]] = []
         for row in range(min(before, period)):
             key = (part[0], (self.shape.phase + row - before) % period)
-            name = f"{self.architecture.label(key)} initial {part[1]}".rstrip()
+            name = self.architecture.initial_name(key, part[1])
             found.append((slice(row, before, period), name if name in self.parameters else None))
         return found
 

@@ -150,19 +150,16 @@ class Backward:
         def find(name: str) -> Operand:
             if not name.startswith("d "):
                 return values(name)
-            kind, _, rest = name.removeprefix("d ").partition(" ")
+            of = name.removeprefix("d ")
+            kind, _, rest = of.partition(" ")
             match kind:
                 case "gate":
                     return Operand(self.dgates[code.key], code.program.gates.index(rest) * code.units)
-                case "carried":
-                    part, _, number = rest.rpartition(" ")
-                    edge = code.carries[int(number)]
+                case "carried" | "identity":
+                    edge, part = code.edge_read(of)
                     return gathered(self._gradient_of((edge.source[0], part), edge.delay, code.key))
                 case "depth":
                     return gathered(self._dsource(code.depth_product))
-                case "identity":
-                    edge = code.identities[int(rest)]
-                    return gathered(self._gradient_of((edge.source[0], edge.port or ""), edge.delay, code.key))
                 case "reset":
                     assert dreset is not None
                     return dreset
@@ -185,7 +182,7 @@ class Backward:
             if product.has_projection:
                 target = self._gradient_of(product.part, product.edge.delay, product.edge.target)
                 if target is not None:
-                    name = f"{product.name} projection"
+                    name = product.projection
                     matrix, left = arrays.parameters[name].swapaxes(1, 2), Operand(self.dprojected[product.edge])
                     operations.multiply([(left, name, matrix)], Operand(target), matrix.shape[2], adds=True)
 

@@ -69,14 +69,14 @@ def _project(operations: Pass, code: NodeCode, product: Product) -> None:
     """Bring a depth input to its node's width."""
     arrays = operations.arrays
     out = Operand(arrays.projected[product.edge])
-    name = f"{product.name} projection"
-    matrix, bias = arrays.parameters[name], arrays.parameters[f"{name} bias"]
+    name, bias = product.projection, product.projection_bias
+    matrix = arrays.parameters[name]
     value = arrays.read(arrays.values, product.part, product.edge.delay, product.edge.target)
     if product.part[0] in arrays.program.tokens:
         operations.gather(value, name, matrix, out, adds=False)
     else:
         operations.multiply([(Operand(value), name, matrix)], out, code.units, adds=False)
-    operands = {"sum": out, "bias": Operand(bias, parameter=f"{name} bias")}
+    operands = {"sum": out, "bias": Operand(arrays.parameters[bias], parameter=bias)}
     kernel = compile_kernel({"sum": named("sum") + named("bias")}, (), "tanh", arrays.shape.dtype, host())
     operations.compute(kernel, operands.__getitem__, code.units)
 
@@ -109,15 +109,11 @@ def operands(arrays: CpuArrays, code: NodeCode) -> Callable[[str], Operand]:
             case "bias":
                 column = code.program.gates.index(rest) * code.units
                 return Operand(arrays.parameters[code.bias], column, code.bias)
-            case "carried":
-                part, _, number = rest.rpartition(" ")
-                edge = code.carries[int(number)]
+            case "carried" | "identity":
+                edge, part = code.edge_read(name)
                 return Operand(arrays.read(arrays.values, (edge.source[0], part), edge.delay, code.key))
             case "depth":
                 return Operand(arrays.source(code.depth_product))
-            case "identity":
-                edge = code.identities[int(rest)]
-                return Operand(arrays.read(arrays.values, (edge.source[0], edge.port or ""), edge.delay, code.key))
             case "reset":
                 return Operand(arrays.resets[code.key])
             case _:

@@ -83,10 +83,9 @@ class ParameterGradients:
             self._sums.append((bias, dgates))
 
     def _add_projection(self, code: NodeCode, product: Product) -> None:
-        name = f"{product.name} projection"
         change = self.dprojected[product.edge]
         source = self.arrays.read(self.arrays.values, product.part, product.edge.delay, code.key)
-        result, bias = self._result(name), self._result(f"{name} bias")
+        result, bias = self._result(product.projection), self._result(product.projection_bias)
         if not self._add_matrix(source, change, result, slice(0, code.units), bias):
             self._sums.append((bias, change))
 

@@ -73,10 +73,9 @@ class CpuProgram:
 
 def _kernels(code: NodeCode, dtype: str) -> NodeKernels:
     program = code.program
-    choice = code.choice if isinstance(code.choice, str) else None
 
     def kernel(outputs: Outputs | None, adds: Sequence[str] = ()) -> Kernel | None:
-        return compile_kernel(outputs, adds, choice, dtype, host()) if outputs else None
+        return compile_kernel(outputs, adds, code.nonlinearity, dtype, host()) if outputs else None
 
     forward, backward = dict(program.forward), dict(program.backward)
     if code.gate_is_state:  # gate and state are one place, and so are their gradients

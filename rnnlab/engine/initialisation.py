@@ -183,7 +183,7 @@ def _biased_gates(architecture: Architecture) -> dict[str, dict[str, bool]]:
     found: dict[str, dict[str, bool]] = {}
     for node in architecture.nodes:
         if node.cell is not None:
-            name = node.bias or f"{architecture.label(node.key)} bias"
+            name = architecture.bias_name(node.key)
             cell, edges = named_cell(node.cell), range(len(architecture.carries(node.key)))
             declared = {gate: gate for gate in cell.gates}
             declared |= {f"{gate}{number}": gate for gate in cell.edge_gates for number in edges}

@@ -2,13 +2,11 @@
 
 from typing import NamedTuple
 
-from rnnlab.architecture.architecture import Architecture
-from rnnlab.architecture.specs import NodeSpec
+from rnnlab.engine.nodes import choices, node_codes, output_names, state_parts, token_inputs
 from rnnlab.engine.plan import Plan
 from rnnlab.graph.elements import NodeKey
 
 _TOKEN_BYTES = 8  # tokens are 64-bit integers, whatever the dtype
-_ACTIVATIONS = ("sigmoid", "tanh", "relu", "nonlinearity")
 
 
 class Memory(NamedTuple):
@@ -52,24 +50,26 @@ def training_memory(plan: Plan, *, population: int = 1, batch: int, steps: int, 
     def num_steps(key: NodeKey) -> int:
         return len(range(key[1], steps, architecture.period))
 
-    read = {edge.source[0] for edge in architecture.edges}
+    inputs = {node.name for node in architecture.nodes if node.kind == "input"}
+    unread = set(output_names(architecture)) - {edge.source[0] for edge in architecture.edges}
+    integers = token_inputs(architecture)
     values, once, tokens = 0, 0, 0
-    for (name, part), node in _parts(plan).items():
-        rows = plan.histories.get((name, part), 0) + steps + plan.lookaheads.get((name, part), 0)
-        if node.encoding == "tokens":
+    for part, units in state_parts(architecture).items():
+        rows = plan.histories.get(part, 0) + steps + plan.lookaheads.get(part, 0)
+        if part[0] in integers:
             tokens += rows
-        elif node.kind == "input" or (node.kind == "output" and name not in read):
-            once += rows * node.units
+        elif part[0] in inputs | unread:
+            once += rows * units
         else:
-            values += rows * node.units
+            values += rows * units
     gates, resets, projections = 0, 0, 0
-    for node in architecture.nodes:
-        size = num_steps(node.key) * node.units
-        if node.kind != "input" and not _gate_is_state(architecture, node.key):
-            gates += size * len(architecture.gates(node.key))
-        if node.kind == "hidden" and architecture.cell(node.key).reset is not None:
+    for key, code in node_codes(plan, choices(architecture, None)).items():
+        size = num_steps(key) * code.units
+        if not code.gate_is_state:
+            gates += size * code.num_gates
+        if code.program.early is not None:
             resets += size
-        projections += 2 * size * sum(map(architecture.has_projection, architecture.incoming(node.key)))
+        projections += 2 * size * sum(product.has_projection for product in code.products)
     return Memory(
         values=each * ((values + once) * num_bytes + tokens * _TOKEN_BYTES),
         value_gradients=each * values * num_bytes,
@@ -78,24 +78,3 @@ def training_memory(plan: Plan, *, population: int = 1, batch: int, steps: int, 
         projections=each * projections * num_bytes,
         parameters_and_gradients=2 * population * architecture.num_parameters() * num_bytes,
     )
-
-
-def _parts(plan: Plan) -> dict[tuple[str, str], NodeSpec]:
-    """A node for each (name, part of state)."""
-    found: dict[tuple[str, str], NodeSpec] = {}
-    for node in plan.architecture.nodes:
-        for part in plan.architecture.cell(node.key).state if node.kind == "hidden" else ("",):
-            found[node.name, part] = node
-    return found
-
-
-def _gate_is_state(architecture: Architecture, key: NodeKey) -> bool:
-    """Whether a node's only gate, activated in place, is its new state."""
-    if architecture.by_key[key].kind == "output":
-        return True
-    if any(edge.transform == "identity" for edge in architecture.incoming(key)):
-        return False
-    formulas = architecture.cell(key).formulas(max(1, len(architecture.carries(key))))
-    activated = [each for each in formulas.new_state.values() if each.operation in _ACTIVATIONS]
-    gates = [each.arguments[0].name.removeprefix("gate ") for each in activated]
-    return formulas.reset is None and len(formulas.new_state) == 1 and tuple(gates) == architecture.gates(key)

@@ -27,6 +27,8 @@ class Product(NamedTuple):
     pairs: Pairs
     reset_pairs: Pairs  # the same for the second product
     has_projection: bool
+    projection: str  # of the matrix that brings what it reads to its node's width first, where it has a projection
+    projection_bias: str  # of the bias that is added then
 
     @property
     def num_gates(self) -> int:
@@ -62,6 +64,16 @@ class NodeCode(NamedTuple):
         return len(self.program.gates)
 
     @property
+    def late_gates(self) -> list[int]:
+        """The gates that wait for a second product."""
+        return sorted({gate for product in self.products for _, gate in product.reset_pairs})
+
+    @property
+    def nonlinearity(self) -> str | None:
+        """Its nonlinearity by name, or None where members differ."""
+        return self.choice if isinstance(self.choice, str) else None
+
+    @property
     def is_output(self) -> bool:
         """Whether it is an output of the network: the one part of its state has no name."""
         return self.parts == ("",)
@@ -86,6 +98,29 @@ class NodeCode(NamedTuple):
             return self.identities[int(rest)], self.identities[int(rest)].port or ""
         assert kind == "depth", name
         return self.depth_product.edge, self.depth_product.part[1]
+
+
+class Passed(NamedTuple):
+    """A gradient that goes back as it is, not multiplied: from a node's formulas to a state that they took over."""
+
+    reader: NodeCode
+    name: str  # in the reader's formulas
+    edge: EdgeSpec
+    part: str
+
+    @property
+    def source(self) -> Part:
+        """The part whose gradient it is."""
+        return (self.edge.source[0], self.part)
+
+
+def passed_by(code: NodeCode) -> list[Passed]:
+    """All that a node's formulas pass back; projected inputs apart, whose gradients lie elsewhere."""
+    names = [name.removeprefix("d ") for name in code.program.backward]
+    names = [name for name in names if name.startswith(("carried ", "identity ", "depth"))]
+    if code.depth is not None and code.depth_product.has_projection:
+        names = [name for name in names if name != "depth"]
+    return [Passed(code, name, *code.edge_read(name)) for name in names]
 
 
 def state_parts(architecture: Architecture, *, has_outputs: bool = True) -> dict[Part, int]:
@@ -143,7 +178,7 @@ def _code(plan: Plan, key: NodeKey, choices: Mapping[NodeKey, Any]) -> NodeCode:
     return NodeCode(
         key=key,
         units=node.units,
-        bias=node.bias or f"{architecture.label(key)} bias",
+        bias=architecture.bias_name(key),
         program=program,
         choice=choices.get(key, "tanh"),
         external=tuple(product for product in products if not plan.is_internal(product.edge)),
@@ -163,11 +198,13 @@ def _product(architecture: Architecture, edge: EdgeSpec) -> Product:
     late = architecture.cell(edge.target).reset_gates if is_hidden and edge.carry else ()
     return Product(
         edge=edge,
-        name=edge.weights or architecture.edge_label(edge),
+        name=architecture.matrix_name(edge),
         part=(edge.source[0], edge.port or ""),
         pairs=tuple((fed.index(gate), gates.index(gate)) for gate in fed if gate not in late),
         reset_pairs=tuple((fed.index(gate), gates.index(gate)) for gate in late),
         has_projection=architecture.has_projection(edge),
+        projection=architecture.projection_name(edge),
+        projection_bias=architecture.projection_bias_name(edge),
     )
 
 

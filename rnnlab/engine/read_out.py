@@ -36,9 +36,9 @@ def read_outs(plan: Plan) -> tuple[ReadOut, ...] | None:
             is_hidden = architecture.by_key[edge.source].kind == "hidden"
             if edge.delay or not is_hidden or not plan.histories.get(part):
                 return None
-            matrix = edge.weights or architecture.edge_label(edge) if edge.transform == "dense" else None
+            matrix = architecture.matrix_name(edge) if edge.transform == "dense" else None
             terms.append((part, matrix))
-        found.append(ReadOut(node.name, tuple(terms), node.bias or f"{architecture.label(node.key)} bias"))
+        found.append(ReadOut(node.name, tuple(terms), architecture.bias_name(node.key)))
     return tuple(found)
 
 

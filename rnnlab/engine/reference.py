@@ -125,7 +125,7 @@ class _Run:
     def _preactivations(self, key: NodeKey, time: int) -> dict[str, Tensor]:
         """The sum of all products into each gate, and its bias; a second product is still to come for reset gates."""
         node, gates = self.architecture.by_key[key], self.architecture.gates(key)
-        bias = self.parameters[node.bias or f"{self.architecture.label(key)} bias"]
+        bias = self.parameters[self.architecture.bias_name(key)]
         sums = dict(zip(gates, bias[:, None, :].split(node.units, dim=-1), strict=True))
         sums = {gate: value.expand(*self.size, -1) for gate, value in sums.items()}
         reset_gates = self.architecture.cell(key).reset_gates if node.kind == "hidden" else ()
@@ -138,7 +138,7 @@ class _Run:
 
     def _products(self, edge: EdgeSpec, value: Tensor) -> dict[str, Tensor]:
         """A value times the matrix of an edge, gate by gate."""
-        product = _product(value, self.parameters[edge.weights or self.architecture.edge_label(edge)])
+        product = _product(value, self.parameters[self.architecture.matrix_name(edge)])
         units = self.architecture.by_key[edge.target].units
         return dict(zip(self.architecture.edge_gates(edge), product.split(units, dim=-1), strict=True))
 
@@ -147,8 +147,9 @@ class _Run:
         value = self.read(edge.source[0], edge.port or "", time - edge.delay)
         if not self.architecture.has_projection(edge):
             return value
-        name = f"{edge.weights or self.architecture.edge_label(edge)} projection"
-        return _product(value, self.parameters[name]) + self.parameters[f"{name} bias"][:, None, :]
+        matrix = self.parameters[self.architecture.projection_name(edge)]
+        bias = self.parameters[self.architecture.projection_bias_name(edge)]
+        return _product(value, matrix) + bias[:, None, :]
 
     def _added(self, key: NodeKey, time: int) -> Tensor | float:
         """What identity edges add after the nonlinearity."""
@@ -162,7 +163,7 @@ class _Run:
         node = self.architecture.by_key[name, (self.first_step + time) % self.architecture.period]
         if time < 0 and self.state is not None:
             return self.state.at(name, part, time)
-        initial = f"{self.architecture.label(node.key)} initial {part}".rstrip()
+        initial = self.architecture.initial_name(node.key, part)
         if time < 0 and initial in self.parameters:
             return self.parameters[initial][:, None, :].expand(*self.size, -1)
         return self._nothing(name)

@@ -49,6 +49,21 @@ def test_matrices_of_one_name_are_one_only_where_they_are_tied() -> None:
     assert len(Architecture(nodes, [*into, *tied]).parameters) == 9
 
 
+def test_parameters_are_called_after_their_edges_and_nodes() -> None:
+    made = plus_rnn(edge("b", "y", port="h"), weights="W")
+    of_a, of_b = (made.depth_edge((name, 0)) for name in "ab")
+    assert of_a is not None
+    assert of_b is not None
+    matrices = [made.matrix_name(each) for each in made.edges]
+    assert matrices == ["x->a[0]", "a->a[1]", "W", "b->b[1]", "b->y[0] h", "b->y[0]"]
+    names = [made.projection_name(of_a), made.projection_bias_name(of_a)]
+    assert names == ["x->a[0] projection", "x->a[0] projection bias"]
+    assert made.projection_name(of_b) == "W projection"
+    assert [made.bias_name((name, 0)) for name in "ay"] == ["a bias", "y bias"]
+    assert [made.initial_name(("a", 0), "h"), made.initial_name(("y", 0), "")] == ["a initial h", "y initial"]
+    assert {*names, "W", "a bias", "a initial h"} <= {spec.name for spec in made.parameters}
+
+
 def test_names_that_are_one_in_a_state_dict_are_refused() -> None:
     nodes = [
         node("x", "input"),

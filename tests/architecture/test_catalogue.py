@@ -31,7 +31,7 @@ def shared(made: Architecture) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for edge in made.edges:
         if edge.transform == "dense":
-            found.setdefault(edge.weights or made.edge_label(edge), set()).add(made.edge_label(edge))
+            found.setdefault(made.matrix_name(edge), set()).add(made.edge_label(edge))
     return found
 
 

@@ -44,11 +44,19 @@ def test_gate_that_becomes_the_state_has_no_array_of_its_own() -> None:
 def test_gates_of_a_cell_of_ones_own_are_kept_where_its_formula_asks_for_them(monkeypatch) -> None:
     plain = Cell("plain", gates=("c",), update=lambda gates, carried: {"h": sigmoid(gates.c)}, carries=())
     twice = Cell("twice", gates=("c",), update=lambda gates, carried: {"h": tanh(gates.c) * gates.c}, carries=())
+    lagging = Cell(
+        "lagging",
+        gates=("c",),
+        update=lambda gates, carried: {"h": tanh(gates.c), "last": carried.h},
+        state=("h", "last"),
+        ports=("h", "last"),
+        carries=("h",),
+    )
     found: list[int] = []
-    for cell in (plain, twice):
+    for cell in (plain, twice, lagging):
         monkeypatch.setitem(CELLS, cell.name, cell)
         found.append(numbers(architecture("sh", cell.name, **SIZES), batch=1, steps=10).gates)
-    assert found == [0, 10 * 4]
+    assert found == [0, 10 * 4, 0]
 
 
 def test_gru_keeps_what_its_second_product_multiplies() -> None:

@@ -124,7 +124,7 @@ class GpuArrays:
     def initial_name(self, part: Part, time: int) -> str | None:
         """The parameter that gives a value before the first step; None if it is zero or no such node exists then."""
         key = (part[0], (self.first_step + time) % self.architecture.period)
-        name = f"{self.architecture.label(key)} initial {part[1]}".rstrip()
+        name = self.architecture.initial_name(key, part[1])
         return name if name in self.parameters else None
 
     def initial_rows(self, part: Part) -> list[tuple[str | None, slice]]:
@@ -216,7 +216,7 @@ class GpuArrays:
 
     def projection(self, code: NodeCode, product: Product) -> Tensor:
         """The matrix that projects a depth input to its node's width, [P, rows, N]."""
-        name = f"{product.name} projection"
+        name = product.projection
         if product.part[0] in self.program.tokens:
             return self._padded(name, "tokens", self.program.state[product.part], 1, code, torch.float32)
         return self._padded(name, "matrix", self.program.widths[product.part], 1, code, self.program.arithmetic.dtype)

@@ -20,8 +20,7 @@ from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.memory_bound import put_padded
 from rnnlab.engine.gpu.products import add_product, flat, multiplying, product, product_into, summed
 from rnnlab.engine.gpu.program import Gradients
-from rnnlab.engine.gpu.spread_backward import passed_by
-from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
+from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, passed_by, runs
 from rnnlab.graph.elements import NodeKey
 
 # Up to this size of a vocabulary, the gradient of a matrix whose rows tokens choose is a product with one-hot vectors,
@@ -381,12 +380,12 @@ class GpuBackward:
         _accumulate(gradients, code.bias, sums[..., :units].reshape(arrays.P, -1))
 
     def _projection(self, code: NodeCode, each: Product, gradients: dict[str, Tensor]) -> None:
-        arrays, name, units = self.arrays, f"{each.name} projection", code.units
+        arrays, name, units = self.arrays, each.projection, code.units
         change = self._dprojected_at(each)
         source = arrays.value(each.part, each.edge.delay, code.key)
         found = self._matrix_gradient(source, change, arrays.projection(code, each).shape[1])
         _accumulate(gradients, name, found[:, : arrays.parameters[name].shape[1], :units])
-        _accumulate(gradients, f"{name} bias", summed(change)[:, :units])
+        _accumulate(gradients, each.projection_bias, summed(change)[:, :units])
 
     def _matrix_gradient(self, source: Tensor, change: Tensor, rows: int) -> Tensor:
         """The gradient of a matrix, from what it multiplied (or the tokens) and the gradients of the products."""

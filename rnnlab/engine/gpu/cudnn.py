@@ -99,9 +99,8 @@ def _layer(architecture: Architecture, node: NodeSpec, nonlinearity: Any) -> Cud
     reads_tokens = architecture.by_key[outer.source].encoding == "tokens"
     if not are_plain or outer.carry or inner.carry != has_memory or reads_tokens:
         return None
-    first, second = (edge.weights or architecture.edge_label(edge) for edge in edges)
-    bias = node.bias or f"{architecture.label(node.key)} bias"
-    return CudnnLayer(node.name, outer.source[0], *kind, node.units, first, second, bias)
+    first, second = map(architecture.matrix_name, edges)
+    return CudnnLayer(node.name, outer.source[0], *kind, node.units, first, second, architecture.bias_name(node.key))
 
 
 def run_cudnn(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from rnnlab.architecture.expressions import Expression
 from rnnlab.engine.gpu.compiled import KernelText
 from rnnlab.engine.gpu.formulas import names_read, write_formulas
-from rnnlab.engine.gpu.general_forward import load_inputs, moments, nonlinearity
+from rnnlab.engine.gpu.general_forward import load_inputs, moments
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.writer import Place, Writer
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, runs
@@ -42,7 +42,7 @@ class _Node:
             if product.has_projection:
                 target = writer.value(product.part, product.edge.delay, "dvalues")
                 left = [(writer.per_time("dprojected", product.edge, self.width), 0)]
-                self._multiply(target, left, f"{product.name} projection", self.width, is_added=True)
+                self._multiply(target, left, product.projection, self.width, is_added=True)
                 writer.barrier()
 
     def _late(self, outputs: Mapping[str, Expression]) -> None:
@@ -56,7 +56,7 @@ class _Node:
         with writer.columns(self.width, size):
             inputs: dict[str, str] = {}
             self._load(outputs, inputs, size)
-            lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e")
+            lines, found = write_formulas(outputs, inputs, code.nonlinearity, "e")
             writer.add(*lines)
             for name, variable in found.items():
                 gate = code.program.gates.index(name.removeprefix("d gate "))
@@ -77,7 +77,7 @@ class _Node:
         with writer.columns(self.width, size):
             inputs: dict[str, str] = {}
             self._load(outputs, inputs, size)
-            lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e")
+            lines, found = write_formulas(outputs, inputs, code.nonlinearity, "e")
             writer.add(*lines)
             sums: dict[str, tuple[Place, list[str]]] = {}  # gradients for the same place are added up first
             for name, variable in found.items():

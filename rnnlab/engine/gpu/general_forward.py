@@ -54,14 +54,13 @@ def _node(writer: Writer, code: NodeCode) -> None:
         if product.has_projection:
             _project(writer, code, product)
             writer.barrier()
-    late = {gate for product in code.products for _, gate in product.reset_pairs}
-    gates = range(code.num_gates)
+    late, gates = code.late_gates, range(code.num_gates)
     if code.program.early is None:
         _stage(writer, code, code.program.forward, gates, has_second_product=False)
         return
     _stage(writer, code, code.program.early, [gate for gate in gates if gate not in late], has_second_product=False)
     writer.barrier()
-    _stage(writer, code, code.program.forward, sorted(late), has_second_product=True)
+    _stage(writer, code, code.program.forward, late, has_second_product=True)
 
 
 def _project(writer: Writer, code: NodeCode, product: Product) -> None:
@@ -69,11 +68,10 @@ def _project(writer: Writer, code: NodeCode, product: Product) -> None:
     width = padded(code.units)
     size = writer.tile_of(width)
     place = writer.value(product.part, product.edge.delay)
-    name = f"{product.name} projection"
-    bias = writer.array("bias", f"{name} bias", str(width))
+    bias = writer.array("bias", product.projection_bias, str(width))
     with writer.columns(width, size):
         writer.add(f"sum0 = {writer.load_vector(bias, size)}")
-        writer.multiply([("sum0", 0)], place, name, (place.width, width), size, turned=False)
+        writer.multiply([("sum0", 0)], place, product.projection, (place.width, width), size, turned=False)
         writer.store(writer.per_time("projected", product.edge, width), "sum0")
 
 
@@ -114,7 +112,7 @@ def _stage(
                 place = writer.per_time("reset", code.key, width)
                 writer.multiply(sums, place, product.name, (width, product.num_gates * width), size, turned=False)
         writer.add(*(f"sum{gate} += given{gate}" for gate in fed))
-        lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e")
+        lines, found = write_formulas(outputs, inputs, code.nonlinearity, "e")
         writer.add(*lines)
         for name, variable in found.items():
             _store(writer, code, name, variable)
@@ -132,7 +130,7 @@ def load_inputs(
         else:
             writer.add(f"i{number} = {writer.load(operand(writer, code, name))}")
         inputs[name] = f"i{number}"
-    if not isinstance(code.choice, str) and needs_choice(outputs):
+    if code.nonlinearity is None and needs_choice(outputs):
         writer.add(f"is_relu = tl.load({writer.array('relu', code.key, '1')}) > 0")
 
 
@@ -159,8 +157,3 @@ def operand(writer: Writer, code: NodeCode, name: str) -> Place:
 def _store(writer: Writer, code: NodeCode, name: str, variable: str) -> None:
     if not (name.startswith("gate ") and code.gate_is_state):  # if they are the same, only the state is stored
         writer.store(operand(writer, code, name), variable)
-
-
-def nonlinearity(code: NodeCode) -> str | None:
-    """The node's nonlinearity, or None where members differ."""
-    return code.choice if isinstance(code.choice, str) else None

@@ -62,7 +62,7 @@ def taken(matrix: Tensor, tokens: Tensor, out: Tensor | None = None) -> Tensor:
 
 def _project(arrays: GpuArrays, code: NodeCode, each: Product) -> None:
     """Project a depth input to its node's width, at all times, into `projected`."""
-    matrix, bias = arrays.projection(code, each), arrays.bias(f"{each.name} projection bias", code, 1)
+    matrix, bias = arrays.projection(code, each), arrays.bias(each.projection_bias, code, 1)
     value = arrays.value(each.part, each.edge.delay, code.key)
     if each.part[0] in arrays.program.tokens:
         found = taken(matrix, value)
@@ -94,7 +94,7 @@ def hoisted_forward(arrays: GpuArrays, code: NodeCode) -> None:
         return
     fresh = {f"gate {gate}" for gate in program.gates}
     if program.early is not None:
-        late = {f"gate {program.gates[theirs]}" for each in code.products for _, theirs in each.reset_pairs}
+        late = {f"gate {program.gates[gate]}" for gate in code.late_gates}
         _compute(arrays, code, program.early, fresh - late)
         times = len(arrays.times(code.key))
         width = padded(code.units)
@@ -116,11 +116,11 @@ def _is_fed(code: NodeCode, gate: int) -> bool:
 
 def _compute(arrays: GpuArrays, code: NodeCode, outputs: Mapping[str, Expression], fresh: set[str]) -> None:
     find = operands(arrays, code)
-    second = {theirs for each in code.products for _, theirs in each.reset_pairs}
+    late = code.late_gates
     unfed = {
         f"gate {gate}"
         for number, gate in enumerate(code.program.gates)
-        if f"gate {gate}" in fresh and not _is_fed(code, number) and number not in second
+        if f"gate {gate}" in fresh and not _is_fed(code, number) and number not in late
     }
     inputs = {name: 0.0 if name in unfed else find(name).float() for name in names_read(outputs)}
     for name, value in evaluate(outputs, inputs, functions(arrays, code)).items():
@@ -172,8 +172,8 @@ def functions(arrays: GpuArrays, code: NodeCode) -> dict[str, Callable[[Tensor],
     def chosen(
         for_relu: Callable[[Tensor], Tensor], for_tanh: Callable[[Tensor], Tensor]
     ) -> Callable[[Tensor], Tensor]:
-        if isinstance(code.choice, str):
-            return for_relu if code.choice == "relu" else for_tanh
+        if code.nonlinearity is not None:
+            return for_relu if code.nonlinearity == "relu" else for_tanh
         is_relu = arrays.is_relu(code).bool()[:, None, None, None]
         return lambda x: torch.where(is_relu, for_relu(x), for_tanh(x))
 

@@ -232,7 +232,7 @@ def matrix_uses(arrays: GpuArrays) -> dict[str, tuple[NodeCode, Product, bool]]:
             if not arrays.reads_tokens(product):
                 found[product.name] = (code, product, False)
             if product.has_projection:
-                found[f"{product.name} projection bias"] = (code, product, True)
+                found[product.projection_bias] = (code, product, True)
                 if product.part[0] not in arrays.program.tokens:
-                    found[f"{product.name} projection"] = (code, product, True)
+                    found[product.projection] = (code, product, True)
     return found

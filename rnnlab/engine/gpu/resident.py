@@ -14,9 +14,7 @@ from typing import NamedTuple
 from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import SMALLEST, Arithmetic, padded
-from rnnlab.engine.gpu.spread import late_gates
-from rnnlab.engine.gpu.spread_backward import Passed, passed_by
-from rnnlab.engine.nodes import NodeCode, Part, Product
+from rnnlab.engine.nodes import NodeCode, Part, Passed, Product, passed_by
 from rnnlab.engine.plan import Component
 from rnnlab.graph.elements import NodeKey
 
@@ -285,7 +283,7 @@ def _is_possible(resident: Resident, factors: Collection[Part]) -> bool:
 
 def _has_only_late_gates(code: NodeCode) -> bool:
     """Whether in the backward pass an exchange would be of nothing, after which no program would wait for another."""
-    return len(late_gates(code)) == code.num_gates
+    return len(code.late_gates) == code.num_gates
 
 
 def _fits(resident: Resident, arithmetic: Arithmetic, shape: Shape, most: int) -> bool:

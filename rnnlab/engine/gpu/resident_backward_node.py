@@ -12,9 +12,7 @@ from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.resident import Place, Reader, kept_as_passed, taken_over
 from rnnlab.engine.gpu.resident_writer import SUM
-from rnnlab.engine.gpu.spread import late_gates
-from rnnlab.engine.gpu.spread_backward import passed_by
-from rnnlab.engine.nodes import NodeCode, Pairs, Product, runs
+from rnnlab.engine.nodes import NodeCode, Pairs, Product, passed_by, runs
 
 if TYPE_CHECKING:
     from rnnlab.engine.gpu.resident_backward import BackwardKernel
@@ -38,7 +36,7 @@ class BackwardNode:
     def __init__(self, kernel: "BackwardKernel", number: int, code: NodeCode) -> None:
         self.kernel, self.code, self.writer, self.layout = kernel, code, kernel.writer, kernel.layout
         self.number, self.passed = number, passed_by(code)
-        self.late = late_gates(code)
+        self.late = code.late_gates
         own = [product for product in code.internal if kernel.resident.age(product.edge) <= 1]
         self.products = [product for product in own if product.pairs]
         self.handed = [product for each, product in kernel.resident.handed if each is code]

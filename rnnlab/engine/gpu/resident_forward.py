@@ -7,7 +7,6 @@ from rnnlab.engine.gpu.cuda_writer import TYPES
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.resident import Layout, Place, taken_over
 from rnnlab.engine.gpu.resident_writer import SUM, ResidentWriter
-from rnnlab.engine.gpu.spread import late_gates
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product
 
 
@@ -137,7 +136,7 @@ class _Node:
         self.writer, self.layout = kernel.writer, kernel.layout
         program = code.program
         self.outputs = [program.forward] if program.early is None else [program.early, program.forward]
-        late = late_gates(code)
+        late = code.late_gates
         early = [gate for gate in range(code.num_gates) if gate not in late]
         self.fresh = [early, late]  # the gates that each stage computes
         self.handed = [product for each, product in kernel.resident.handed if each is code]

@@ -9,7 +9,6 @@ from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import SIZES, TYPES, CudaWriter, Rows
 from rnnlab.engine.gpu.formulas import CUDA, write_formulas
-from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import Arithmetic
 from rnnlab.engine.gpu.resident import (
     LOOKS,
@@ -107,7 +106,7 @@ class ResidentWriter(CudaWriter):
         if self.leg is not None:
             with self.block("if (warp >= WARPS)"):
                 self._tell(layout, backward)
-        chosen = [code for code in self.resident.codes if not isinstance(code.choice, str)]
+        chosen = [code for code in self.resident.codes if code.nonlinearity is None]
         if chosen:
             self.add(f"is_relu = ((const int *){self.array('relu', chosen[0].key)})[member] != 0;")
 
@@ -337,7 +336,7 @@ class ResidentWriter(CudaWriter):
 
     def formulas(self, code: NodeCode, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:
         """Lines that compute formulas for number `u` of a row; the text of each output."""
-        lines, found = write_formulas(outputs, inputs, nonlinearity(code), "e", CUDA)
+        lines, found = write_formulas(outputs, inputs, code.nonlinearity, "e", CUDA)
         self.add(*lines)
         return found
 

@@ -81,7 +81,7 @@ class Stage(NamedTuple):
 def forward_stages(codes: Sequence[NodeCode], code: NodeCode, widths: dict[Part, int]) -> list[Stage]:
     """The products of a node in the forward pass: into its gates, then the second one of those that have one."""
     by_key = {each.key: each for each in codes}
-    late, fresh = late_gates(code), first_sums(code)
+    late, fresh = code.late_gates, first_sums(code)
     first = [
         _into_gates(product, by_key[product.edge.source], code, product.pairs, fresh, widths[product.part])
         for product in code.internal
@@ -161,14 +161,9 @@ def _from_gates(product: Product, reader: NodeCode, pairs: Pairs, group: int) ->
     ]
 
 
-def late_gates(code: NodeCode) -> list[int]:
-    """The gates that wait for a second product."""
-    return sorted({gate for product in code.products for _, gate in product.reset_pairs})
-
-
 def first_sums(code: NodeCode) -> list[int]:
     """The gates that the first products feed, or that nothing needs to wait for."""
-    late = late_gates(code)
+    late = code.late_gates
     fed = {gate for product in code.internal for _, gate in product.pairs}
     return [gate for gate in range(code.num_gates) if gate not in late or gate in fed]
 

@@ -7,41 +7,15 @@ After its moments a node goes on to the times before the sequence, whose gradien
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from rnnlab.architecture.expressions import Expression
-from rnnlab.architecture.specs import EdgeSpec
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
-from rnnlab.engine.gpu.general_forward import nonlinearity
 from rnnlab.engine.gpu.layout import padded
-from rnnlab.engine.gpu.spread import Segment, gathering_parts, late_gates
+from rnnlab.engine.gpu.spread import Segment, gathering_parts
 from rnnlab.engine.gpu.spread_node import Source, SpreadNode, SpreadWriter
-from rnnlab.engine.nodes import NodeCode, Part
-
-
-class Passed(NamedTuple):
-    """A gradient that goes back as it is, not multiplied: from a node's formulas to a state that they took over."""
-
-    reader: NodeCode
-    name: str  # in the reader's formulas
-    edge: EdgeSpec
-    part: str
-
-    @property
-    def source(self) -> Part:
-        """The part whose gradient it is."""
-        return (self.edge.source[0], self.part)
-
-
-def passed_by(code: NodeCode) -> list[Passed]:
-    """All that a node's formulas pass back; projected inputs apart, whose gradients lie elsewhere."""
-    names = [name.removeprefix("d ") for name in code.program.backward]
-    names = [name for name in names if name.startswith(("carried ", "identity ", "depth"))]
-    if code.depth is not None and code.depth_product.has_projection:
-        names = [name for name in names if name != "depth"]
-    return [Passed(code, name, *code.edge_read(name)) for name in names]
+from rnnlab.engine.nodes import NodeCode, Part, Passed, passed_by
 
 
 def spread_backward(writer: SpreadWriter, wanted: frozenset[Part], given: frozenset[Part]) -> KernelText:
@@ -181,12 +155,12 @@ class _Backward(SpreadNode):
             self.inputs["d reset"] = "change_reset[e]"
         with self.elements():
             found = self._formulas(program.backward)
-            late = {f"d gate {program.gates[gate]}" for gate in late_gates(self.code)}
+            late = {f"d gate {program.gates[gate]}" for gate in self.code.late_gates}
             self._store_gates({name: text for name, text in found.items() if name not in late})
             self._pass_on(found)
 
     def _formulas(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
-        lines, found = write_formulas(outputs, self.inputs, nonlinearity(self.code), "e", CUDA)
+        lines, found = write_formulas(outputs, self.inputs, self.code.nonlinearity, "e", CUDA)
         self.writer.add(*lines)
         return found
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from rnnlab.engine.gpu.compiled import Argument, KernelText
 from rnnlab.engine.gpu.cuda_writer import Rows
 from rnnlab.engine.gpu.formulas import CUDA, names_read, write_formulas
-from rnnlab.engine.gpu.general_forward import nonlinearity
-from rnnlab.engine.gpu.spread import Segment, Stage, first_sums, gathering_parts, late_gates
+from rnnlab.engine.gpu.spread import Segment, Stage, first_sums, gathering_parts
 from rnnlab.engine.gpu.spread_node import Source, SpreadNode, SpreadWriter
 from rnnlab.engine.nodes import NodeCode, Part
 
@@ -23,7 +22,7 @@ class _Forward(SpreadNode):
         super().__init__(writer, code, backward=False)
         program = code.program
         self.outputs = [program.forward] if program.early is None else [program.early, program.forward]
-        self.late = late_gates(code)
+        self.late = code.late_gates
         self.sums = [first_sums(code), self.late]  # the gates whose sums each stage makes
 
     def write(self) -> None:
@@ -135,7 +134,7 @@ class _Forward(SpreadNode):
                 self.writer.add(f"const float sum{gate} = {self.sum_of(stage, place)}{given};")
             self.writer.add(*(f"waiting{gate}[e] = sum{gate};" for gate in waiting))
             inputs = self.inputs | {f"gate {gates[gate]}": f"sum{gate}" for gate in self.sums[number]}
-            lines, found = write_formulas(outputs, inputs, nonlinearity(self.code), "e", CUDA)
+            lines, found = write_formulas(outputs, inputs, self.code.nonlinearity, "e", CUDA)
             self.writer.add(*lines)
             for name in sorted(found, key=lambda name: name.startswith("gate ")):  # what others wait for comes first
                 self._store(name, found[name])

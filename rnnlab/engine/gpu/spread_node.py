@@ -109,7 +109,7 @@ class SpreadNode:
             if self.is_paired:
                 writer.add("const int other_unit = first_unit + (half ? -UNITS : UNITS);")
             writer.add(self._times(), "bool is_relu = false;")
-            if not isinstance(self.code.choice, str):
+            if self.code.nonlinearity is None:
                 writer.add(f"is_relu = ((const int *){writer.array('relu', self.code.key)})[member] != 0;")
             self._keep_matrices()
             self._meet_other()
