@@ -172,7 +172,7 @@ def _squares(architecture: Architecture) -> dict[str, str]:
         if cell.square not in MATRICES:
             raise ArchitectureError(f"cell {cell.name!r}: square is one of {', '.join(MATRICES)}, got {cell.square!r}")
     return {
-        edge.weights or architecture.edge_label(edge): architecture.cell(edge.target).square
+        architecture.matrix_name(edge): architecture.cell(edge.target).square
         for edge in architecture.edges
         if architecture.by_key[edge.target].kind == "hidden"
     }
