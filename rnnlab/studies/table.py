@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 from rnnlab.engine.initialisation import Initialisation
 from rnnlab.errors import TuningError
-from rnnlab.studies.keys import nearest
+from rnnlab.hints import hint
 from rnnlab.studies.records import ArmRecord, StudyRecord, load_record
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.arms import Arm
@@ -122,7 +122,7 @@ def table_format(written: str | None, path: Path | None) -> str:
     """
     wanted = written or (path.suffix.removeprefix(".") if path is not None else "csv")
     if wanted not in FORMATS:
-        raise TuningError(f"{wanted!r} is not a format of a table: {nearest(wanted, FORMATS)}")
+        raise TuningError(f"{wanted!r} is not a format of a table: {hint(wanted, FORMATS)}")
     return wanted
 
 

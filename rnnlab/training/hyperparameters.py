@@ -1,6 +1,5 @@
 """Everything that can be chosen about training one network, as one value (C21-C34, Z49-Z52, P's and M's devices)."""
 
-import difflib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from rnnlab.architecture.cells import NONLINEARITIES
 from rnnlab.engine.initialisation import Initialisation
 from rnnlab.errors import TrainingError
 from rnnlab.graph.elements import as_plain
+from rnnlab.hints import hint
 from rnnlab.tasks.task import MOST
 from rnnlab.training.optimisers import OPTIMISERS
 
@@ -113,9 +113,7 @@ class Hyperparameters:
         """
         own, inner = ({each.name for each in fields(kind)} for kind in (Hyperparameters, Initialisation))
         for name in values.keys() - own - inner:
-            close = difflib.get_close_matches(name, sorted(own | inner), n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(own | inner))}"
-            raise TrainingError(f"no hyperparameter is named {name!r}{hint}")
+            raise TrainingError(f"no hyperparameter is named {name!r}; {hint(name, sorted(own | inner))}")
         started = replace(
             values.get("initialisation", self.initialisation),
             **{name: value for name, value in values.items() if name in inner},

@@ -1,6 +1,5 @@
 """Samplers by name: each suggests points to try next, in batches."""
 
-import difflib
 import importlib
 import inspect
 from abc import ABC, abstractmethod
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rnnlab.errors import TuningError
+from rnnlab.hints import hint
 from rnnlab.tuning.observations import Observation
 from rnnlab.tuning.space import Point, SearchSpace
 
@@ -68,17 +68,15 @@ def sampler(name: str, **options: Any) -> AbstractSampler:
     GridSampler(num_per_dimension=4)
     >>> sampler("radnom")
     Traceback (most recent call last):
-    rnnlab.errors.TuningError: no sampler is named 'radnom'; did you mean 'random'? there are gp, random, grid, tpe
+    rnnlab.errors.TuningError: no sampler is named 'radnom'; did you mean 'random'?
     """
     if name not in SAMPLERS:
-        close = difflib.get_close_matches(str(name).lower(), SAMPLERS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise TuningError(f"no sampler is named {name!r}; {hint}there are {', '.join(SAMPLERS)}")
+        raise TuningError(f"no sampler is named {name!r}; {hint(name, SAMPLERS)}")
     kind = _loaded(SAMPLERS[name])
     known = list(inspect.signature(kind).parameters)
     for option in options:
         if option not in known:
-            raise TuningError(f"sampler {name} has no option {option!r}; it takes {', '.join(known) or 'none'}")
+            raise TuningError(f"sampler {name} has no option {option!r}; {hint(option, known)}")
     return kind(**options)
 
 

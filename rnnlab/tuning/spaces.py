@@ -4,7 +4,6 @@ A space comes with values that are fixed beside it: in Collins et al. rectangula
 an IRNN always starts as the identity (C13); Zhang et al. always use Adam (Z49).
 """
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from rnnlab.architecture.architecture import Architecture
 from rnnlab.architecture.cells import Cell, named_cell
 from rnnlab.architecture.expressions import in_order
 from rnnlab.errors import TuningError
+from rnnlab.hints import hint
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.tuning.dimensions import AbstractDimension, Category, Float, Integer, Value
 from rnnlab.tuning.space import SearchSpace
@@ -198,9 +198,7 @@ def named_space(
     """
     wanted = "collins" if name is None else name
     if wanted not in SPACES:
-        close = difflib.get_close_matches(wanted, SPACES, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise TuningError(f"no search space is named {wanted!r}; {hint}there are {', '.join(SPACES)}")
+        raise TuningError(f"no search space is named {wanted!r}; {hint(wanted, SPACES)}")
     return SPACES[wanted](cells_of(architecture), task, num_steps)
 
 

@@ -69,7 +69,7 @@ def test_scale_overrides_what_it_names_and_nothing_else() -> None:
 def test_scale_that_is_not_there_is_named() -> None:
     with pytest.raises(TuningError, match="no scale 'labtop'; did you mean 'laptop'"):
         StudySpec.from_json(scaled(), scale="labtop")
-    with pytest.raises(TuningError, match="no scale 'paper'; it has none"):
+    with pytest.raises(TuningError, match="no scale 'paper'; there are none"):
         StudySpec.from_json(SMALL, scale="paper")
     without = {name: table for name, table in SCALED["scale"].items() if name != "default"}
     with pytest.raises(TuningError, match="the scales smoke, laptop: say which"):
