@@ -5,7 +5,7 @@ from typing import Any
 
 from rnnlab.errors import TuningError
 from rnnlab.hints import hint
-from rnnlab.tuning.arms import require_whole
+from rnnlab.integers import as_integer
 
 
 def check_keys(where: str, values: Any, known: Collection[str]) -> None:
@@ -36,13 +36,12 @@ def texts(key: str, value: Any) -> tuple[str, ...]:
 
 
 def whole(key: str, value: Any, lowest: int) -> int:
-    """A whole number of at least `lowest`."""
-    require_whole(key, value, lowest)
-    return value
+    """An integer of at least `lowest`."""
+    return as_integer(value, key, TuningError, lowest)
 
 
 def wholes(key: str, value: Any) -> tuple[int, ...]:
-    """One whole number above 0, or those of a list."""
+    """One integer above 0, or those of a list."""
     return tuple(whole(key, each, 1) for each in many(value))
 
 

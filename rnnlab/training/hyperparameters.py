@@ -12,7 +12,7 @@ from rnnlab.engine.initialisation import Initialisation
 from rnnlab.errors import TrainingError
 from rnnlab.graph.elements import as_plain
 from rnnlab.hints import hint
-from rnnlab.tasks.task import MOST
+from rnnlab.integers import keep_integers
 from rnnlab.training.optimisers import OPTIMISERS
 
 # what a population shares, because its members see the same batches at the same time
@@ -97,8 +97,8 @@ class Hyperparameters:
             raise TrainingError(f"nonlinearity is one of {', '.join(NONLINEARITIES)}, got {self.nonlinearity!r}")
         if not isinstance(self.initialisation, Initialisation):
             raise TrainingError(f"initialisation is an Initialisation, got {self.initialisation!r}")
-        for name, lowest in _INTEGERS.items():
-            require_integer(name, getattr(self, name), lowest, is_optional=name in _OPTIONAL)
+        given = [name for name in _INTEGERS if name not in _OPTIONAL or getattr(self, name) is not None]
+        keep_integers(self, TrainingError, **{name: _INTEGERS[name] for name in given})
         for name, (low, high, excluded) in _RANGES.items():
             _check_number(name, getattr(self, name), low, high, excluded, is_optional=name in _OPTIONAL)
         for name in _SCALES:
@@ -219,16 +219,6 @@ _OPTIONAL = (
 def _shown(name: str, value: Any) -> str:
     is_float = isinstance(value, int) and (name in _RANGES or name in _SCALES)
     return str(float(value) if is_float else value)
-
-
-def require_integer(name: str, value: Any, lowest: int, *, is_optional: bool = False) -> None:
-    """Refuse a value that is no integer of at least `lowest`; one that is optional may be None."""
-    if value is None and is_optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-        raise TrainingError(f"{name} must be an integer of at least {lowest}, got {value!r}")
-    if value > MOST:
-        raise TrainingError(f"{name} must be at most 2**63 - 1, got {value!r}"[:200])
 
 
 def _check_number(name: str, value: Any, low: float, high: float, excluded: str, *, is_optional: bool = False) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rnnlab.errors import TuningError
 from rnnlab.hints import hint
+from rnnlab.integers import as_integer
 from rnnlab.tuning.observations import Observation
 from rnnlab.tuning.space import Point, SearchSpace
 
@@ -40,7 +41,7 @@ class AbstractSampler(ABC):
                 sampler was asked before: a study that is resumed goes on as if it had never stopped.
 
         Raises:
-            TuningError: `count` is no whole number above 0, an observation is of another space, or all points of a grid
+            TuningError: `count` is no integer above 0, an observation is of another space, or all points of a grid
                 have been tried.
         """
 
@@ -81,9 +82,8 @@ def sampler(name: str, **options: Any) -> AbstractSampler:
 
 
 def check_request(space: SearchSpace, observations: Sequence[Observation], count: Any) -> None:
-    """Refuse a batch size that is not a whole number above 0, and observations of another space."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise TuningError(f"the number of points to suggest must be a whole number of at least 1, got {count!r}")
+    """Refuse a batch size that is not an integer above 0, and observations of another space."""
+    as_integer(count, "the number of points to suggest", TuningError, 1)
     for number, observation in enumerate(observations):
         try:
             space.check(observation.point)

@@ -11,6 +11,7 @@ import numpy as np
 
 from rnnlab.errors import TuningError
 from rnnlab.hints import hint
+from rnnlab.integers import as_integer
 from rnnlab.tuning.dimensions import AbstractDimension, Category, Float, Integer, Value
 
 if TYPE_CHECKING:
@@ -144,8 +145,7 @@ class SearchSpace:
         others = 3 if isinstance(num_per_dimension, Mapping) else num_per_dimension
         counts = dict.fromkeys(self.names, others) | dict(by_name)
         for name, count in counts.items():
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise TuningError(f"num_per_dimension of {name} must be a whole number of at least 1, got {count!r}")
+            counts[name] = as_integer(count, f"num_per_dimension of {name}", TuningError, 1)
         return self._combinations([each.spread(counts[each.name]) for each in self], {})
 
     def _combinations(self, values: Sequence[tuple[Value, ...]], point: Point) -> Iterator[dict[str, Value]]:

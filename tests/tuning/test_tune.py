@@ -221,7 +221,7 @@ def test_study_of_several_arms_is_no_tuning(place: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"trials": 0}, "num_trials must be a whole number of at least 1, got 0"),
+        ({"trials": 0}, "num_trials must be an integer of at least 1, got 0"),
         ({"sampler": "gpp"}, "no sampler is named 'gpp'; did you mean 'gp'"),
         ({"space": "colins"}, "no search space is named 'colins'"),
         ({"precision": "float16"}, "precision is one of float32, tf32, bf16, got 'float16'"),
@@ -231,7 +231,7 @@ def test_study_of_several_arms_is_no_tuning(place: Path) -> None:
         ({"name": "a.json.gz"}, "the name of a study may not begin with - or end like a file"),
         ({"name": "a.toml"}, "the name of a study may not begin with - or end like a file"),
         ({"name": "-a"}, "the name of a study may not begin with -"),
-        ({"population": 0}, "population must be a whole number of at least 1"),
+        ({"population": 0}, "population must be an integer of at least 1"),
         ({"store": "nowhere/rnnlab.db"}, "there is no folder"),
     ],
 )
