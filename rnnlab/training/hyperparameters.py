@@ -130,15 +130,19 @@ class Hyperparameters:
         return tuple(replace(self, seed=self.seed + number) for number in range(count))
 
     def __str__(self) -> str:
-        defaults = Hyperparameters()
-        ours = [(each.name, self, defaults) for each in fields(self) if each.name != "initialisation"]
-        started = [(each.name, self.initialisation, Initialisation()) for each in fields(Initialisation)]
-        changed = [
-            f"{name}={_shown(name, getattr(value, name))}"
-            for name, value, default in ours + started
-            if getattr(value, name) != getattr(default, name)
-        ]
-        return " ".join(changed) or "defaults"
+        defaults = Hyperparameters().by_name()
+        changed = {name: value for name, value in self.by_name().items() if value != defaults[name]}
+        return " ".join(f"{name}={_shown(name, value)}" for name, value in changed.items()) or "defaults"
+
+    def by_name(self) -> dict[str, Any]:
+        """All values, those of the `initialisation` beside the others, as `changed` takes them.
+
+        >>> Hyperparameters().by_name()["gate_bias"]
+        0.0
+        """
+        values = self.to_json()
+        started = values.pop("initialisation")
+        return values | started
 
     def to_json(self) -> dict[str, Any]:
         """All values by name; `from_json` reads them back."""

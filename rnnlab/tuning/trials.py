@@ -30,6 +30,11 @@ STATES = {TrialState.RUNNING: "running", TrialState.COMPLETE: "complete", TrialS
 
 MOST_INTERMEDIATE = 20  # enough for plots; the whole curve is in the record
 
+_RESULT = ("outcome", "reason", "num_steps", "best_step", "wall_seconds", "population")
+
+PLAIN = ("number", "state", "value", *_RESULT, "seed", "num_parameters")
+"""The fields of a trial that are one value each, without its arm."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
@@ -81,9 +86,8 @@ class Trial:
 
     def row(self) -> dict[str, Any]:
         """Everything but the curve as one flat row of a table: `point.NAME`, `validation.SCORE`, `run.path`."""
-        plain = ("arm", "number", "state", "value", "outcome", "reason", "num_steps", "best_step", "wall_seconds")
         return {
-            **{name: getattr(self, name) for name in (*plain, "population", "seed", "num_parameters")},
+            **{name: getattr(self, name) for name in ("arm", *PLAIN)},
             **{f"point.{name}": value for name, value in self.point.items()},
             **{f"task.{name}": value for name, value in self.arguments.items()},
             **{f"{split}.{name}": value for split, scores in self.scores.items() for name, value in scores.items()},
@@ -271,7 +275,6 @@ class Trials:
 
 
 _FAILED = create_trial(state=TrialState.FAIL)
-_RESULT = ("outcome", "reason", "num_steps", "best_step", "wall_seconds", "population")
 
 
 def why_infeasible(member: Member, score: str) -> str | None:

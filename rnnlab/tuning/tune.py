@@ -205,12 +205,8 @@ def _given(hyperparameters: Hyperparameters | Mapping[str, Any] | None) -> dict[
     """The hyperparameters given by name or, of a whole `Hyperparameters`, those that differ from their defaults."""
     if not isinstance(hyperparameters, Hyperparameters):
         return dict(hyperparameters or {})
-    ours, defaults = (_flat(each.to_json()) for each in (hyperparameters, Hyperparameters()))
+    ours, defaults = hyperparameters.by_name(), Hyperparameters().by_name()
     return {name: value for name, value in ours.items() if value != defaults[name]}
-
-
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name != "initialisation"} | values["initialisation"]
 
 
 def load_tuning(store: Store | str | Path, name: str) -> Tuning:
