@@ -209,19 +209,6 @@ def _given(hyperparameters: Hyperparameters | Mapping[str, Any] | None) -> dict[
     return {name: value for name, value in ours.items() if value != defaults[name]}
 
 
-def load_tuning(store: Store | str | Path, name: str) -> Tuning:
-    """What is known of a study with one arm.
-
-    Raises:
-        TuningError: there is none of that name, or it has several arms.
-    """
-    place = store if isinstance(store, Store) else Store(store)
-    arms = place.arms(name)
-    if len(arms) != 1:
-        raise TuningError(f"study {name!r} has {len(arms)} arms: {', '.join(arm.name for arm in arms)}")
-    return _tuning(place, name, arms[0])
-
-
 def _tuning(store: Store, name: str, arm: Arm) -> Tuning:
     trials = Trials(store, name, arm).all()
     is_complete = sum(trial.has_ended for trial in trials) >= arm.num_trials

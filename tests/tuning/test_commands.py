@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from rnnlab import Hyperparameters, architecture, task, tune
+from rnnlab import Hyperparameters, architecture, load_record, task, tune
 from rnnlab.cli import main
-from rnnlab.tuning.tune import load_tuning
 from tests.patience import PATIENCE
 from tests.tuning.small_studies import assert_same_trials
 
@@ -51,7 +50,7 @@ def test_command_and_function_are_twins(capsys: Any) -> None:
     assert twin.best is not None
     assert shown["best"]["number"] == twin.best.number
     assert shown["best"]["hyperparameters"] == twin.best.hyperparameters.to_json()
-    assert_same_trials(list(load_tuning("rnnlab.db", "first").trials), list(twin.trials))
+    assert_same_trials(list(load_record("first", "rnnlab.db").arms[0].trials), list(twin.trials))
 
 
 def test_people_see_the_result_on_standard_output_and_progress_beside_it(capsys: Any, folder: Path) -> None:
