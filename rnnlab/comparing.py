@@ -20,6 +20,8 @@ import torch
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.errors import TuningError
 from rnnlab.graph.cyclic import CyclicGraph
+from rnnlab.graph.elements import as_plain
+from rnnlab.integers import as_integer
 from rnnlab.report.report import Report, make_report, report_path
 from rnnlab.studies.budget import FIRST_ROUND, run_within, seconds_from_words
 from rnnlab.studies.expansion import expand
@@ -121,6 +123,11 @@ def compare(
     if trials is not None and budget is not None:
         raise TuningError("give trials, or a budget of time; got both")
     seconds = _seconds(budget)
+    parameters = as_integer(parameters, "parameters", TuningError, 1)
+    trials = None if trials is None else as_integer(trials, "trials", TuningError, 1)
+    seeds = as_integer(seeds, "seeds, since one run tells nothing,", TuningError, 2)
+    steps = None if steps is None else as_integer(steps, "steps", TuningError, 1)
+    seed = as_integer(seed, "seed", TuningError, 0)
     contest = _contest(architectures, task, parameters, steps, _given(hyperparameters))
     contest |= {"sampler": sampler, "seed": seed, "precision": precision}
     if space is not None:
@@ -131,13 +138,13 @@ def compare(
     path = None if output is None else report_path(output, chosen)
     if seconds is None:
         spec = StudySpec.from_json({"name": chosen, **contest, **limit, "seeds": seeds})
-        arms = _check_before_work(spec, seeds, path)
+        arms = _check_before_work(spec, path)
         if options.get("population") is None:
             options["population"] = _population(arms, options.get("device", "cpu"))
         record = run_study(spec, store=store, workers=workers, **options)
     else:
         first = _timed(chosen, contest, dict.fromkeys(architectures, FIRST_ROUND), seeds)
-        names = [arm.name for arm in _check_before_work(first, seeds, path)]
+        names = [arm.name for arm in _check_before_work(first, path)]
 
         def make(counts: Mapping[str, int], num_seeds: int) -> StudySpec:
             return _timed(chosen, contest, dict(zip(architectures, counts.values(), strict=True)), num_seeds)
@@ -196,7 +203,7 @@ def _given(hyperparameters: Mapping[str, Any] | None) -> dict[str, Any]:
             "hyperparameters are a table of those that are not tuned, such as {'learning_rate': 0.01}, "
             f"got {hyperparameters!r}"[:300]
         )
-    return dict(hyperparameters or {})
+    return {name: as_plain(value) for name, value in (hyperparameters or {}).items()}
 
 
 _SAVED_BY = {CyclicGraph: "save_graph(graph, 'mine.json')", Architecture: "save_architecture(network, 'mine.json')"}
@@ -243,10 +250,8 @@ def _population(arms: Sequence[Arm], device: torch.device | str) -> int:
     return min(liked, max(FEWEST_AT_ONCE, math.ceil(arms[0].num_trials / ROUNDS)))
 
 
-def _check_before_work(spec: StudySpec, seeds: int, path: Path | None) -> list[Arm]:
+def _check_before_work(spec: StudySpec, path: Path | None) -> list[Arm]:
     """Refuse, before hours of training, what would fail during or after them; returns the arms."""
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 2:
-        raise TuningError(f"seeds must be a whole number of at least 2, since one run tells nothing, got {seeds!r}")
     arms = [row.arm for row in expand(spec)]
     for one, other in combinations(arms, 2):
         if one.architecture == other.architecture:

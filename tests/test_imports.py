@@ -14,19 +14,8 @@ from rnnlab.version import VERSION
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
-    *(
-        "version",
-        "errors",
-        "triton_support",
-        "graph",
-        "architecture",
-        "engine",
-        "tasks",
-        "training",
-        "tuning",
-        "studies",
-        "report",
-    ),
+    *("version", "errors", "hints", "integers", "json_values", "triton_support"),
+    *("graph", "architecture", "engine", "tasks", "training", "tuning", "studies", "report"),
     *("comparing", "bench", "commands", "cli", "__main__"),
 )
 SOURCES = sorted(path for path in (ROOT / "rnnlab").rglob("*.py") if path != ROOT / "rnnlab" / "__init__.py")
@@ -48,7 +37,7 @@ def breaches(room: str, source: str) -> set[str]:
     rooms_to_the_right = set(ROOMS[ROOMS.index(room) + 1 :])
     names = imported(source)
     found = {name for name in names if name.startswith("rnnlab.") and name.split(".")[1] in rooms_to_the_right}
-    if room in ("version", "errors", "graph", "architecture", "__main__", "cli", "commands"):
+    if ROOMS.index(room) < ROOMS.index("engine") or room in ("__main__", "cli", "commands"):
         found |= {name for name in names if name.split(".")[0] == "torch"}
     return found
 

@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from rnnlab.architecture.cells import Cell, named_cell
-from rnnlab.architecture.specs import EdgeSpec, NodeSpec, as_integer
+from rnnlab.architecture.specs import EdgeSpec, NodeSpec
 from rnnlab.errors import ArchitectureError, RnnlabError
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import NodeKey, show_key
+from rnnlab.integers import as_integer
 
 CATEGORIES = ("weights", "biases", "read-out weights", "read-out biases", "initial state", "projection")
 
@@ -44,7 +45,7 @@ class Architecture:
 
     def __init__(self, nodes: Iterable[NodeSpec], edges: Iterable[EdgeSpec], period: int = 1) -> None:
         listed = list(nodes)
-        period = as_integer(period, "period")
+        period = as_integer(period, "period", ArchitectureError)
         given = list(edges)
         graph = CyclicGraph([node.node for node in listed], [edge.edge for edge in given], period)
         by_key = {node.key: node for node in listed}

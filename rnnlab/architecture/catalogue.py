@@ -12,7 +12,6 @@ What papers and graphs leave open is decided here:
   nodes of one name share their bias. The exceptions are Mongia's networks, whose point is which matrices change.
 """
 
-import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from rnnlab.errors import ArchitectureError
 from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import Edge, NodeKey
+from rnnlab.hints import hint, nearest
 
 Units = int | Mapping[str, int]
 
@@ -114,10 +114,8 @@ def split_name(name: str) -> tuple[str, str | None]:
         return name, None
     if name in CELLS:
         return "sh", name
-    if close := difflib.get_close_matches(name, CELLS, n=1, cutoff=0.75):
-        raise ArchitectureError(
-            f"no architecture is named {name!r}; did you mean {close[0]!r}? `rnnlab list` shows all"
-        )
+    if nearest(name, CELLS, least=0.75) is not None:
+        raise ArchitectureError(f"no architecture is named {name!r}; {hint(name, CELLS, '`rnnlab list` shows all')}")
     return name, None
 
 

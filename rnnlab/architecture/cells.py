@@ -10,7 +10,6 @@ Every way to run a network, forward and backward, is derived from it. To declare
     mine = register_cell(Cell("mine", gates=("c", "g"), update=update, gate_bias=("g",)))
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
@@ -28,6 +27,7 @@ from rnnlab.architecture.expressions import (
     tanh,
 )
 from rnnlab.errors import ArchitectureError
+from rnnlab.hints import hint
 
 NONLINEARITIES = ("tanh", "relu")
 _SOME_GATES = ("reset_gates", "carry_gates", "other_gates")  # fields of a cell
@@ -354,7 +354,5 @@ def _recorded(formulas: Formulas) -> object:
 def named_cell(name: str) -> Cell:
     """The cell of that name."""
     if name not in CELLS:
-        close = difflib.get_close_matches(str(name).lower(), CELLS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ArchitectureError(f"no cell is named {name!r}; known: {', '.join(sorted(CELLS))}{hint}")
+        raise ArchitectureError(f"no cell is named {name!r}; {hint(name, sorted(CELLS))}")
     return CELLS[name]

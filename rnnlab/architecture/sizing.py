@@ -5,8 +5,8 @@ from functools import cache
 from typing import Literal
 
 from rnnlab.architecture.architecture import CATEGORIES, Architecture
-from rnnlab.architecture.specs import as_integer
 from rnnlab.errors import ArchitectureError
+from rnnlab.integers import as_integer
 
 Fit = Literal["under", "nearest"]
 
@@ -31,7 +31,7 @@ def fit_units(
     >>> fitted.by_key["h", 0].units, fitted.num_parameters()
     (360, 149787)
     """
-    parameters = as_integer(parameters, "parameters")
+    parameters = as_integer(parameters, "parameters", ArchitectureError)
     if fit not in ("under", "nearest"):
         raise ArchitectureError(f"fit is under or nearest, got {fit!r}")
     counted = tuple(count)

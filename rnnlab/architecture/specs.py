@@ -1,11 +1,11 @@
 """What a user specifies for a node and for an edge: cell and width, transform and ties."""
 
-import operator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rnnlab.errors import ArchitectureError
 from rnnlab.graph.elements import Edge, Kind, Node, NodeKey
+from rnnlab.integers import as_integer
 
 Transform = Literal["dense", "identity"]
 Encoding = Literal["values", "tokens"]
@@ -39,8 +39,8 @@ class NodeSpec:
 
     def __post_init__(self) -> None:
         label = f"node {self.name!r}"
-        object.__setattr__(self, "units", as_integer(self.units, f"{label}: units", least=1))
-        object.__setattr__(self, "phase", as_integer(self.phase, f"{label}: phase"))
+        object.__setattr__(self, "units", as_integer(self.units, f"{label}: units", ArchitectureError, 1))
+        object.__setattr__(self, "phase", as_integer(self.phase, f"{label}: phase", ArchitectureError))
         if (self.kind == "hidden") != (self.cell is not None):
             needs = "needs a cell" if self.kind == "hidden" else f"is an {self.kind} and has no cell"
             raise ArchitectureError(f"{label} {needs}; got cell {self.cell!r}")
@@ -96,8 +96,9 @@ class EdgeSpec:
                 )
         label = f"edge {self}"
         for field, (name, phase) in (("source", self.source), ("target", self.target)):
-            object.__setattr__(self, field, (name, as_integer(phase, f"{label}: the phase of its {field}")))
-        object.__setattr__(self, "delay", as_integer(self.delay, f"delay of {label}"))
+            number = as_integer(phase, f"{label}: the phase of its {field}", ArchitectureError)
+            object.__setattr__(self, field, (name, number))
+        object.__setattr__(self, "delay", as_integer(self.delay, f"delay of {label}", ArchitectureError))
         _choice(label, "transform", self.transform, ("dense", "identity"))
         _choice(label, "role", self.role, (None, "depth"))
         if not isinstance(self.carry, bool | None):
@@ -115,18 +116,6 @@ class EdgeSpec:
     def __str__(self) -> str:
         (source, i), (target, j) = self.source, self.target
         return f"{source}@{i} -[{self.delay}]-> {target}@{j}" if i or j else f"{source} -[{self.delay}]-> {target}"
-
-
-def as_integer(value: Any, what: str, least: int | None = None) -> int:
-    """The plain integer that a number of Python's or numpy's is: a file knows no others."""
-    try:
-        found = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        found = None
-    if found is None or (least is not None and found < least):
-        wanted = "an integer" if least is None else f"an integer of at least {least}"
-        raise ArchitectureError(f"{what} must be {wanted}, got {value!r}")
-    return found
 
 
 def _choice(label: str, field: str, value: Any, choices: tuple[Any, ...]) -> None:

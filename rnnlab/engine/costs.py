@@ -8,6 +8,7 @@ from rnnlab.engine.explanation import labelled
 from rnnlab.engine.memory import Memory, training_memory
 from rnnlab.engine.plan import Plan, plan, slots_per_step
 from rnnlab.errors import ModelError
+from rnnlab.integers import as_integer
 
 GROUPS: tuple[str, ...] = (
     *("input", "between layers", "recurrent", "projection"),
@@ -89,9 +90,9 @@ def costs(whole: Plan, *, batch: int = 32, steps: int = 100, population: int = 1
     if not isinstance(whole, Plan):
         hint = ": plan(architecture) makes one" if isinstance(whole, Architecture) else ""
         raise ModelError(f"costs takes a plan, got {whole!r}"[:300] + hint)
-    for name, value in {"batch": batch, "steps": steps, "population": population}.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ModelError(f"{name} must be an integer of at least 1, got {value!r}")
+    batch = as_integer(batch, "batch", ModelError, 1)
+    steps = as_integer(steps, "steps", ModelError, 1)
+    population = as_integer(population, "population", ModelError, 1)
     return Costs(
         plan=whole,
         population=population,

@@ -1,7 +1,6 @@
 """The model: an architecture with numbers, as an ordinary torch module with a population axis."""
 
 import json
-import operator
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
@@ -27,6 +26,7 @@ from rnnlab.engine.reference import initial_state, run_reference
 from rnnlab.engine.state import State
 from rnnlab.errors import ModelError
 from rnnlab.graph.elements import NodeKey
+from rnnlab.integers import as_integer
 from rnnlab.triton_support import has_triton, is_interpreted
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Model(nn.Module):
         precision: str = "float32",
     ) -> None:
         super().__init__()
-        population = None if population is None else _num_members(population)
+        population = None if population is None else as_integer(population, "population", ModelError, 1)
         if path not in PATHS:
             raise ModelError(f"path is one of {', '.join(PATHS)}, got {path!r}")
         if precision not in PRECISIONS:
@@ -270,8 +270,8 @@ class Model(nn.Module):
         >>> torch.equal(several.member(1)(x)[0], several(x)[0][1])
         True
         """
-        count, found = self.population or 1, _whole(number)
-        if found is None or not 0 <= found < count:
+        count, found = self.population or 1, as_integer(number, "the number of a member", ModelError)
+        if not 0 <= found < count:
             raise ModelError(f"members have the numbers 0 to {count - 1}, got {number!r}")
         alone = Model(
             self.architecture,
@@ -417,21 +417,6 @@ def _taken_names() -> frozenset[str]:
     return frozenset(dir(nn.ParameterDict()))
 
 
-def _num_members(population: Any) -> int:
-    found = _whole(population)
-    if found is None or found < 1:
-        raise ModelError(f"a population is an integer, of at least 1 member, got {population!r}")
-    return found
-
-
-def _whole(value: Any) -> int | None:
-    """A whole number of Python's or numpy's; None where it is none."""
-    try:
-        return None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        return None
-
-
 def _generator(seed: int | None, generator: torch.Generator | None) -> torch.Generator:
     """What a model is drawn with: never torch's hidden generator, so that nothing else decides how it starts."""
     if seed is None and generator is None:
@@ -440,10 +425,7 @@ def _generator(seed: int | None, generator: torch.Generator | None) -> torch.Gen
         if seed is not None:
             raise ModelError("give a seed or a generator, got both")
         return generator
-    found = _whole(seed)
-    if found is None:
-        raise ModelError(f"seed is a whole number, got {seed!r}")
-    return torch.Generator().manual_seed(found)
+    return torch.Generator().manual_seed(as_integer(seed, "seed", ModelError, bits=64))
 
 
 def _per_member(value: Any, count: int, what: str) -> tuple[Any, ...] | None:

@@ -3,7 +3,6 @@
 A name is a family's pattern with its capital words replaced by numbers: `skip-K` gives `skip-21`.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from itertools import pairwise
 from rnnlab.errors import GraphError
 from rnnlab.graph.cyclic import CyclicGraph
 from rnnlab.graph.elements import Edge, Kind, Node
+from rnnlab.hints import hint
 
 NamedEdge = tuple[str, str, int]
 
@@ -46,9 +46,7 @@ def named_graph(name: str) -> CyclicGraph:
                 f"{name!r} is a family: put numbers in place of its capital letters, as in {family.examples[0]!r}"
             )
     names = [example for family in CATALOGUE for example in family.examples]
-    close = difflib.get_close_matches(name.lower(), names, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise GraphError(f"no architecture is named {name!r}; {hint}`rnnlab list` shows all names")
+    raise GraphError(f"no architecture is named {name!r}; {hint(name, names, '`rnnlab list` shows all')}")
 
 
 def stack(num_layers: int) -> CyclicGraph:

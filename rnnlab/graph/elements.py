@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from rnnlab.errors import GraphError
 from rnnlab.graph.walks import IntArray
+from rnnlab.integers import as_integer
 
 Kind = Literal["input", "hidden", "output"]
 KINDS: tuple[Kind, ...] = ("input", "hidden", "output")
@@ -93,11 +94,7 @@ def as_plain(value: Any) -> Any:
 
 def checked_integer(value: object, what: str) -> int:
     """`value` as a plain integer that int64 holds with room to spare."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise GraphError(f"{what} must be an integer, got {value!r}")
-    if not -(2**62) < value < 2**62:
-        raise GraphError(f"{what} must lie within 2**62 either way, got {value}")
-    return int(value)
+    return as_integer(value, what, GraphError, bits=62)
 
 
 def integer_array(values: ArrayLike, what: str) -> IntArray:

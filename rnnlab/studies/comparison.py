@@ -14,6 +14,7 @@ import numpy as np
 
 from rnnlab.errors import GraphError, TuningError
 from rnnlab.graph.measures import Measures, measure
+from rnnlab.json_values import json_value
 from rnnlab.studies.expansion import network_name, size_words
 from rnnlab.studies.statistics import Interval, PairTest, Summary, mean_interval, pairwise_tests, summary
 from rnnlab.studies.verdict import Verdict, judge, without_seeds
@@ -65,7 +66,7 @@ class Contender:
 
     def to_json(self) -> dict[str, Any]:
         """All numbers; exact ones as strings such as "3/2"."""
-        return {name: _plain(value) for name, value in vars(self).items()} | {"infeasible_share": self.infeasible_share}
+        return json_value(vars(self)) | {"infeasible_share": self.infeasible_share}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +106,12 @@ class Comparison:
         return {
             "study": self.study,
             "task": self.task,
-            "score": _plain(self.score),
+            "score": json_value(self.score),
             "sample": self.sample,
             "level": self.level,
-            "verdict": _plain(self.verdict),
+            "verdict": json_value(self.verdict),
             "contenders": [each.to_json() for each in self.contenders],
-            "tests": [_plain(test) for test in self.tests],
+            "tests": json_value(self.tests),
         }
 
 
@@ -256,16 +257,3 @@ def measures_of(arm: Arm) -> Measures | None:
         return measure(arm.architecture.graph)
     except GraphError:
         return None
-
-
-def _plain(value: Any) -> Any:
-    """A value ready for JSON: exact fractions as texts, what is no number as None."""
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    return value

@@ -16,7 +16,7 @@ def thinned(curve: Mapping[str, Any], max_points: int) -> dict[str, Any]:
     >>> thinned({}, 3)
     {}
     """
-    whole("max_points", max_points, 2)
+    max_points = whole("max_points", max_points, 2)
     if not curve:
         return {}
     places = _places(len(curve["steps"]), max_points)

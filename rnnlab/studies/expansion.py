@@ -11,7 +11,8 @@ from rnnlab.architecture.catalogue import split_name
 from rnnlab.architecture.cells import CELLS, named_cell
 from rnnlab.architecture.files import find_architecture
 from rnnlab.errors import RnnlabError, TuningError
-from rnnlab.studies.keys import nearest, texts
+from rnnlab.hints import hint
+from rnnlab.studies.keys import texts
 from rnnlab.studies.specification import Product, StudySpec
 from rnnlab.tasks.registry import task as named_task
 from rnnlab.tasks.task import AbstractTask
@@ -227,7 +228,7 @@ def _check_without(owner: Product, arms: Sequence[Arm], folder: Path) -> None:
     known = dict.fromkeys(name for space in bases for name in space.names)
     for name in texts("space.without", owner.space["without"]):
         if name not in known:
-            raise TuningError(f"space.without: no arm has a dimension {name!r}; {nearest(name, list(known))}")
+            raise TuningError(f"space.without: no arm has a dimension {name!r}; {hint(name, known)}")
 
 
 def _whole_space(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rnnlab.errors import TuningError
-from rnnlab.studies.keys import nearest
+from rnnlab.hints import hint
 from rnnlab.studies.specification import StudySpec, load_spec
 
 FOLDERS = tuple(Path(__file__).with_name(name) for name in ("specifications", "papers"))
@@ -45,5 +45,5 @@ def find_spec(written: str | Path, *, scale: str | None = None) -> StudySpec:
         return load_spec(written, scale=scale)
     shipped = shipped_specs()
     if str(written) not in shipped:
-        raise TuningError(f"no specification is named {str(written)!r}; {nearest(str(written), shipped)}")
+        raise TuningError(f"no specification is named {str(written)!r}; {hint(written, shipped)}")
     return load_spec(shipped[str(written)], scale=scale)

@@ -1,11 +1,11 @@
 """Checks of what stands behind the keys of a specification; each error names the key."""
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rnnlab.errors import TuningError
-from rnnlab.tuning.arms import require_whole
+from rnnlab.hints import hint
+from rnnlab.integers import as_integer
 
 
 def check_keys(where: str, values: Any, known: Collection[str]) -> None:
@@ -19,13 +19,7 @@ def check_keys(where: str, values: Any, known: Collection[str]) -> None:
         raise TuningError(f"{where} is a table of keys and values, got {values!r}"[:300])
     for key in values:
         if key not in known:
-            raise TuningError(f"{where} has no key {key!r}; {nearest(key, known)}")
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """A hint at what was meant."""
-    close = difflib.get_close_matches(str(name), known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+            raise TuningError(f"{where} has no key {key!r}; {hint(key, known)}")
 
 
 def many(value: Any) -> tuple[Any, ...]:
@@ -42,13 +36,12 @@ def texts(key: str, value: Any) -> tuple[str, ...]:
 
 
 def whole(key: str, value: Any, lowest: int) -> int:
-    """A whole number of at least `lowest`."""
-    require_whole(key, value, lowest)
-    return value
+    """An integer of at least `lowest`."""
+    return as_integer(value, key, TuningError, lowest)
 
 
 def wholes(key: str, value: Any) -> tuple[int, ...]:
-    """One whole number above 0, or those of a list."""
+    """One integer above 0, or those of a list."""
     return tuple(whole(key, each, 1) for each in many(value))
 
 

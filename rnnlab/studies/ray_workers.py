@@ -51,7 +51,7 @@ def work_on_ray(
             or something is wrong with what the tasks were asked to do.
     """
     ray = _imported()
-    whole("cpus_per_worker", cpus_per_worker, 1)
+    cpus_per_worker = whole("cpus_per_worker", cpus_per_worker, 1)
     place = Store(store)
     try:
         if address != LOCAL and not place.is_server:

@@ -19,7 +19,7 @@ from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.binding import bind
 from rnnlab.tuning.sittings import Sitting, sittings
 from rnnlab.tuning.store import DEFAULT, Store
-from rnnlab.tuning.trials import Trial, Trials
+from rnnlab.tuning.trials import PLAIN, Trial, Trials
 from rnnlab.tuning.tune import best_trial, best_trials
 
 VERSION = 1
@@ -330,16 +330,10 @@ def _num_ended(trials: Sequence[Trial]) -> int:
     return sum(trial.has_ended for trial in trials)
 
 
-_PLAIN = (
-    *("number", "state", "value", "outcome", "reason", "num_steps", "best_step", "wall_seconds", "population"),
-    *("seed", "num_parameters"),
-)
-
-
 def _trial_json(trial: Trial, runs: Sequence[Mapping[str, Any]], max_points: int) -> dict[str, Any]:
     """A trial without what follows from its arm and its point."""
     return {
-        **{name: getattr(trial, name) for name in _PLAIN},
+        **{name: getattr(trial, name) for name in PLAIN},
         "point": dict(trial.point),
         "scores": {split: dict(scores) for split, scores in trial.scores.items()},
         "run": runs.index(trial.run),
@@ -359,7 +353,7 @@ def _trial(row: Mapping[str, Any], arm: Arm, runs: Sequence[Mapping[str, Any]]) 
         arm=arm.name,
         hyperparameters=setting.hyperparameters,
         arguments=setting.arguments,
-        **{name: row[name] for name in (*_PLAIN, "point", "scores", "curve")},
+        **{name: row[name] for name in (*PLAIN, "point", "scores", "curve")},
         run=runs[row["run"]],
     )
 

@@ -75,7 +75,7 @@ def run_study(
     >>> [(each.arm.name, len(each.trials), len(each.repeats)) for each in record.arms]
     [('sh', 2, 2), ('td', 2, 2)]
     """
-    _checked_work(workers, options)  # wrong options are refused before anything is stored
+    workers, _ = whole("workers", workers, 1), Work(**options)  # refused, if wrong, before anything is stored
     if not isinstance(spec, StudySpec) and scale is None and _is_stored(spec, store):
         return resume_study(
             str(spec), store=store, workers=workers, ray=ray, cpus_per_worker=cpus_per_worker, **options
@@ -143,7 +143,7 @@ def resume_study(
     Raises:
         TuningError: there is no such study, or the store cannot be used.
     """
-    how = _checked_work(workers, options)
+    workers, how = whole("workers", workers, 1), Work(**options)
     if is_record_file(name):
         name = _restored(name, store)
     if ray is not None:
@@ -167,12 +167,6 @@ def _restored(file: str, store: str | Path) -> str:
     finally:
         place.close()
     return record.name
-
-
-def _checked_work(workers: int, options: WorkOptions) -> Work:
-    """The options of all workers, checked."""
-    whole("workers", workers, 1)
-    return Work(**options)
 
 
 def _work_here(name: str, store: str | Path, how: Work) -> None:

@@ -25,7 +25,8 @@ from typing import Any
 
 from rnnlab.architecture.architecture import CATEGORIES
 from rnnlab.errors import TuningError
-from rnnlab.studies.keys import check_keys, chosen, many, nearest, table, tables, texts, whole, wholes
+from rnnlab.hints import hint
+from rnnlab.studies.keys import check_keys, chosen, many, table, tables, texts, whole, wholes
 from rnnlab.tuning.arms import check_name
 
 MOST_SEEDS = 1000
@@ -206,8 +207,8 @@ class StudySpec:
         documents = scaled(values)
         wanted = scale if scale is not None else default_scale(values)
         if wanted not in documents:
-            there = nearest(str(wanted), [each for each in documents if each]) if len(documents) > 1 else "it has none"
-            raise TuningError(f"the specification has no scale {wanted!r}; {there}")
+            known = [each for each in documents if each]
+            raise TuningError(f"the specification has no scale {wanted!r}; {hint(wanted, known)}")
         specs = {each: cls(document, Path(folder)) for each, document in documents.items()}
         return specs[wanted]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 from rnnlab.engine.initialisation import Initialisation
 from rnnlab.errors import TuningError
-from rnnlab.studies.keys import nearest
+from rnnlab.hints import hint
 from rnnlab.studies.records import ArmRecord, StudyRecord, load_record
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.arms import Arm
@@ -50,7 +50,6 @@ After them come, where there are any: `label.NAME`, further labels of the arms; 
 """
 
 _GROUPS = ("label.", "point.", "task.", "hyperparameter.", "train.", "validation.", "test.", "run.")
-_PLAIN = ("number", "state", "value", "outcome", "reason", "num_steps", "best_step", "wall_seconds", "population")
 
 
 def load_study(name: str | Path, store: Store | str | Path = DEFAULT) -> "DataFrame":
@@ -122,35 +121,26 @@ def table_format(written: str | None, path: Path | None) -> str:
     """
     wanted = written or (path.suffix.removeprefix(".") if path is not None else "csv")
     if wanted not in FORMATS:
-        raise TuningError(f"{wanted!r} is not a format of a table: {nearest(wanted, FORMATS)}")
+        raise TuningError(f"{wanted!r} is not a format of a table: {hint(wanted, FORMATS)}")
     return wanted
 
 
 def _row(record: StudyRecord, arm: ArmRecord, trained: Arm, trial: Trial, stage: str) -> dict[str, Any]:
     """A trial as a row; `trained` is what trained it: the arm, or a finalist, whose task has what was tuned of it."""
     tuned = {name.removeprefix(TASK) for each in arm.trials for name in each.arguments}
-    own = {name: value for name, value in asdict(cast(Any, trained.task)).items() if name in tuned}
+    own = {f"{TASK}{name}": value for name, value in asdict(cast(Any, trained.task)).items() if name in tuned}
     labels = {
         key if key in COLUMNS or key.startswith("task.") else f"label.{key}": value for key, value in arm.labels.items()
     }
     return {
         "study": record.name,
         "stage": stage,
-        "arm": trial.arm,
         "score": arm.arm.score.name,
         **labels,
-        **{name: getattr(trial, name) for name in (*_PLAIN, "seed", "num_parameters")},
-        **{f"point.{name}": value for name, value in trial.point.items()},
-        **{f"task.{name}": value for name, value in (own | dict(trial.arguments)).items()},
-        **{f"hyperparameter.{name}": value for name, value in _flat(trial.hyperparameters.to_json()).items()},
-        **{f"{split}.{name}": value for split, scores in trial.scores.items() for name, value in scores.items()},
-        **{f"run.{name}": value for name, value in trial.run.items()},
+        **own,
+        **trial.row(),
+        **{f"hyperparameter.{name}": value for name, value in trial.hyperparameters.by_name().items()},
     }
-
-
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Hyperparameters with those of the initialisation beside the others."""
-    return {name: value for name, value in values.items() if name != "initialisation"} | values["initialisation"]
 
 
 def _group(key: str) -> int:

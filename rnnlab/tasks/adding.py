@@ -6,10 +6,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rnnlab.errors import TaskError
+from rnnlab.integers import keep_integers
 from rnnlab.tasks.example import Curve, Example, first_sequence
 from rnnlab.tasks.generated import AbstractGeneratedTask, Choices
 from rnnlab.tasks.losses import last_squared_error, mean, totals
-from rnnlab.tasks.task import Batch, Score, Tally, require_at_least
+from rnnlab.tasks.task import Batch, Score, Tally
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,7 @@ class Adding(AbstractGeneratedTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(2, length=self.length)
+        keep_integers(self, TaskError, length=2)
 
     @property
     def input_size(self) -> int:

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import keep_integers
 from rnnlab.tasks.constants import constants
 from rnnlab.tasks.example import Example, Symbols, first_sequence
 from rnnlab.tasks.generated import AbstractGeneratedTask, Choices
 from rnnlab.tasks.losses import cross_entropy, mean, totals
-from rnnlab.tasks.task import Batch, Encoding, Score, Tally, require_at_least
+from rnnlab.tasks.task import Batch, Encoding, Score, Tally, keep_integers_of_members
 
 CHARACTERS = "0123456789- +="  # sums are written with the first twelve
 MINUS, SPACE, PLUS, EQUALS = (CHARACTERS.index(character) for character in "- +=")
@@ -50,16 +51,15 @@ class Arithmetic(AbstractGeneratedTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, largest=self.largest)
+        keep_integers(self, TaskError, largest=1)
         if not self._steps:
             raise TaskError("compute_steps is a number, or one for each member; got none")
-        for steps in self._steps:
-            require_at_least(0, compute_steps=steps)
+        keep_integers_of_members(self, compute_steps=0)
         if self.largest > 10**17:
             raise TaskError(f"largest must not exceed 10**17, so that sums fit into 64 bits; got {self.largest}")
         term, answer = len(str(-self.largest)), len(str(-2 * self.largest))
         needed = 2 * term + 2 + max(self._steps) + answer
-        require_at_least(1, length=self.length)
+        keep_integers(self, TaskError, length=1)
         if self.length < needed:
             raise TaskError(
                 f"two numbers, the steps after = and the sum may need {needed} steps; length is {self.length}"

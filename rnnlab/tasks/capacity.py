@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import keep_integers
 from rnnlab.tasks.example import Example, Grid, first_sequence
 from rnnlab.tasks.generated import Choices
 from rnnlab.tasks.losses import binary_cross_entropy, last_step, mean, totals
 from rnnlab.tasks.memorised import AbstractMemorisedTask
 from rnnlab.tasks.presentation import present
-from rnnlab.tasks.task import MOST, Batch, Score, Tally, require_at_least
+from rnnlab.tasks.task import MOST, Batch, Score, Tally, keep_integers_of_members
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +53,8 @@ class Capacity(AbstractMemorisedTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, num_inputs=self.num_inputs, length=self.length)
-        for size in _listed(self.num_samples):
-            require_at_least(1, num_samples=size)
+        keep_integers(self, TaskError, num_inputs=1, length=1)
+        keep_integers_of_members(self, num_samples=1)
         if not all(isinstance(once, bool) for once in _listed(self.input_once)):
             raise TaskError(f"input_once is true or false, for all members or each, got {self.input_once!r}")
         per_member = {len(value) for value in (self.num_samples, self.input_once) if isinstance(value, tuple)}

@@ -7,10 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rnnlab.errors import TaskError
+from rnnlab.integers import keep_integers
 from rnnlab.tasks.example import Example, Symbols, first_sequence
 from rnnlab.tasks.generated import AbstractGeneratedTask, Choices
 from rnnlab.tasks.losses import cross_entropy, mean, totals
-from rnnlab.tasks.task import Batch, Encoding, Score, Tally, require_at_least
+from rnnlab.tasks.task import Batch, Encoding, Score, Tally
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +44,7 @@ class Copying(AbstractGeneratedTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, delay=self.delay, num_items=self.num_items)
-        require_at_least(2, num_symbols=self.num_symbols)
+        keep_integers(self, TaskError, delay=1, num_items=1, num_symbols=2)
 
     @property
     def input_size(self) -> int:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rnnlab.tasks.task import MOST, SPLITS, AbstractTask, Batch, Split, numbered, require_at_least, require_split
+from rnnlab.errors import TaskError
+from rnnlab.integers import as_integer, keep_integers
+from rnnlab.tasks.task import MOST, SPLITS, AbstractTask, Batch, Split, numbered, require_split
 
 Choices = tuple[Tensor, ...]
 
@@ -30,10 +32,9 @@ class AbstractGeneratedTask(AbstractTask):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_at_least(1, num_evaluation=self.num_evaluation)
-        require_at_least(0, seed=self.seed)
+        keep_integers(self, TaskError, num_evaluation=1, seed=0)
         if self.num_training is not None:
-            require_at_least(1, num_training=self.num_training)
+            keep_integers(self, TaskError, num_training=1)
 
     @abstractmethod
     def choose(self, num_sequences: int, generator: torch.Generator) -> Choices:
@@ -66,7 +67,7 @@ class AbstractGeneratedTask(AbstractTask):
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """One pass over a fixed set; if training draws without end, `train` is a fixed set of `num_evaluation` here."""
-        require_at_least(1, batch_size=batch_size)
+        batch_size = as_integer(batch_size, "batch_size", TaskError, 1)
         choices = self._fixed_choices(require_split(split), numbered(device))
         starts = range(0, len(choices[0]), batch_size)
         return (self.encode(tuple(choice[start : start + batch_size] for choice in choices)) for start in starts)

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rnnlab.errors import TaskError
+from rnnlab.integers import as_integer, keep_integers
 from rnnlab.tasks.constants import constants
 from rnnlab.tasks.generated import Choices
-from rnnlab.tasks.task import AbstractTask, Batch, Split, numbered, require_at_least, require_split
+from rnnlab.tasks.task import AbstractTask, Batch, Split, numbered, require_split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,7 @@ class AbstractMemorisedTask(AbstractTask):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_at_least(0, seed=self.seed)
+        keep_integers(self, TaskError, seed=0)
 
     @property
     @abstractmethod
@@ -84,7 +86,7 @@ class AbstractMemorisedTask(AbstractTask):
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """The set in order; samples beyond a member's share have weight 0."""
-        require_at_least(1, batch_size=batch_size)
+        batch_size = as_integer(batch_size, "batch_size", TaskError, 1)
         require_split(split)
         on = numbered(device)
         return (self._slice(start, batch_size, on) for start in range(0, self.largest_set, batch_size))

@@ -6,11 +6,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rnnlab.errors import TaskError
+from rnnlab.integers import keep_integers
 from rnnlab.tasks.example import Example, Grid, first_sequence
 from rnnlab.tasks.generated import AbstractGeneratedTask, Choices
 from rnnlab.tasks.losses import last_squared_error, mean, totals
 from rnnlab.tasks.presentation import present
-from rnnlab.tasks.task import Batch, Score, Tally, require_at_least
+from rnnlab.tasks.task import Batch, Score, Tally
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,7 @@ class Memory(AbstractGeneratedTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, num_inputs=self.num_inputs, length=self.length)
+        keep_integers(self, TaskError, num_inputs=1, length=1)
 
     @property
     def input_size(self) -> int:

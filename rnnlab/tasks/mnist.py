@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import as_integer, keep_integers
 from rnnlab.tasks.data import contents
 from rnnlab.tasks.data_catalogue import DataSet
 from rnnlab.tasks.data_formats import idx_array
 from rnnlab.tasks.data_tasks import AbstractDataTask, Tensors, label_chance, label_scores, label_tally
 from rnnlab.tasks.example import Curve, Example, Grid, Row, first_sequence
 from rnnlab.tasks.losses import cross_entropy, last_step, mean
-from rnnlab.tasks.task import Batch, Score, Split, Tally, require_at_least, require_split
+from rnnlab.tasks.task import Batch, Score, Split, Tally, require_split
 
 NUM_CLASSES = 10
 SIDE = 28
@@ -39,7 +40,7 @@ class AbstractMnist(AbstractDataTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, num_validation=self.num_validation)
+        keep_integers(self, TaskError, num_validation=1)
 
     @property
     def input_size(self) -> int:
@@ -89,7 +90,7 @@ class AbstractMnist(AbstractDataTask):
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """The images of a split in the order of the files."""
-        require_at_least(1, batch_size=batch_size)
+        batch_size = as_integer(batch_size, "batch_size", TaskError, 1)
         images, labels = self.tensors(require_split(split), device)
         for some, their_labels in zip(images.split(batch_size), labels.split(batch_size), strict=True):
             yield _batch(some, their_labels)
@@ -148,7 +149,7 @@ class PermutedMnist(AbstractMnist):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(0, seed=self.seed)
+        keep_integers(self, TaskError, seed=0)
         if self.seed >= 2**32:
             raise TaskError(f"seed must be below 2**32, got {self.seed}")
 

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import as_integer, keep_integers
 from rnnlab.tasks.data import contents
 from rnnlab.tasks.data_catalogue import DataSet
 from rnnlab.tasks.data_formats import PianoRolls, piano_rolls
 from rnnlab.tasks.data_tasks import AbstractDataTask, Tensors
 from rnnlab.tasks.example import Example, Grid, first_sequence
 from rnnlab.tasks.losses import binary_cross_entropy, mean, totals
-from rnnlab.tasks.task import Batch, Score, Split, Tally, require_at_least, require_split
+from rnnlab.tasks.task import Batch, Score, Split, Tally, require_split
 
 NUM_NOTES = 88
 LOWEST_NOTE = 21  # the MIDI number of the piano's first key
@@ -47,7 +48,7 @@ class AbstractMusic(AbstractDataTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, length=self.length)
+        keep_integers(self, TaskError, length=1)
 
     @property
     def input_size(self) -> int:
@@ -94,7 +95,7 @@ class AbstractMusic(AbstractDataTask):
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """All pieces in training, all whole sequences otherwise, each batch as long as its longest."""
-        require_at_least(1, batch_size=batch_size)
+        batch_size = as_integer(batch_size, "batch_size", TaskError, 1)
         notes, starts, lengths = self.tensors(require_split(split), device)
         longest = [int(some.max()) for some in self.tensors(split, "cpu")[2].split(batch_size)]
         parts = zip(starts.split(batch_size), lengths.split(batch_size), longest, strict=True)

@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rnnlab.errors import TaskError
+from rnnlab.integers import keep_integers
 from rnnlab.tasks.example import Example, Symbols, first_sequence
 from rnnlab.tasks.generated import AbstractGeneratedTask, Choices
 from rnnlab.tasks.losses import cross_entropy, last_step, mean, totals
-from rnnlab.tasks.task import Batch, Score, Tally, require_at_least
+from rnnlab.tasks.task import Batch, Score, Tally
 
 HIGHEST_COUNT = 9  # the answer is one digit
 BRACKETS = ("()", "[]", "{}", "<>", "«»", "‹›", "⌈⌉", "⌊⌋", "⟨⟩", "⟦⟧")
@@ -47,7 +49,7 @@ class Parentheses(AbstractGeneratedTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, length=self.length, num_types=self.num_types, num_noise=self.num_noise)
+        keep_integers(self, TaskError, length=1, num_types=1, num_noise=1)
 
     @property
     def alphabet_size(self) -> int:

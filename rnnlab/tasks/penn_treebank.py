@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import keep_integers
 from rnnlab.tasks.data import contents
 from rnnlab.tasks.data_catalogue import DataSet
 from rnnlab.tasks.data_tasks import Tensors
 from rnnlab.tasks.losses import cross_entropy, totals
-from rnnlab.tasks.task import Batch, Score, Split, Tally, require_at_least
+from rnnlab.tasks.task import Batch, Score, Split, Tally
 from rnnlab.tasks.text import AbstractCharacterTask, AbstractTextTask, check_texts, encode_characters, nats_by_frequency
 
 FILES: dict[Split, str] = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
@@ -84,7 +85,7 @@ class PennTreebankWords(AbstractTextTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(2, num_words=self.num_words)
+        keep_integers(self, TaskError, num_words=2)
 
     @property
     def input_size(self) -> int:

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import keep_integers
 from rnnlab.tasks.example import Example, Grid, first_sequence
 from rnnlab.tasks.generated import Choices
 from rnnlab.tasks.losses import last_squared_error, totals
 from rnnlab.tasks.memorised import AbstractMemorisedTask
 from rnnlab.tasks.presentation import present
-from rnnlab.tasks.task import Batch, Score, Tally, require_at_least
+from rnnlab.tasks.task import Batch, Score, Tally
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +50,7 @@ class RandomFunction(AbstractMemorisedTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, num_samples=self.num_samples, num_inputs=self.num_inputs, length=self.length)
-        require_at_least(0, tau=self.tau)
+        keep_integers(self, TaskError, num_samples=1, num_inputs=1, length=1, tau=0)
         if not isinstance(self.input_once, bool):
             raise TaskError(f"input_once is true or false, got {self.input_once!r}")
 

@@ -1,6 +1,5 @@
 """Tasks by name, `task("adding", length=200)`, or from a user's own file. No torch until a task is built."""
 
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rnnlab.errors import TaskError
 from rnnlab.graph.elements import as_plain
+from rnnlab.hints import hint
 
 if TYPE_CHECKING:
     from rnnlab.tasks.task import AbstractTask
@@ -116,7 +116,7 @@ def task(name: str, **arguments: Any) -> "AbstractTask":
     adding(length=200)
     >>> task("copying", dealy=200)
     Traceback (most recent call last):
-    rnnlab.errors.TaskError: copying has no argument 'dealy'; did you mean 'delay'? it takes delay, num_items, ...
+    rnnlab.errors.TaskError: copying has no argument 'dealy'; did you mean 'delay'?
     """
     return _built(name, {key: as_plain(value) for key, value in arguments.items()})
 
@@ -131,8 +131,7 @@ def _built(name: str, arguments: Mapping[str, Any]) -> "AbstractTask":
     known = argument_names(kind)
     for argument in arguments:
         if argument not in known:
-            hint = _hint(argument, known)
-            raise TaskError(f"{name} has no argument {argument!r}; {hint}it takes {', '.join(known) or 'none'}")
+            raise TaskError(f"{name} has no argument {argument!r}; {hint(argument, known)}")
     required = [field.name for field in fields(cast(Any, kind)) if _is_required(field)]
     if missing := [argument for argument in required if argument not in arguments]:
         raise TaskError(f"{name} needs {', '.join(missing)}")
@@ -159,7 +158,7 @@ def task_class(name: str) -> "type[AbstractTask]":
     if name.endswith(".py"):
         return _class_of_file(Path(name))
     if name not in TASKS:
-        raise TaskError(f"no task is named {name!r}; {_hint(name, list(TASKS))}`rnnlab list tasks` shows all")
+        raise TaskError(f"no task is named {name!r}; {hint(name, TASKS, '`rnnlab list tasks` shows all')}")
     return TASKS[name].load()
 
 
@@ -261,11 +260,6 @@ def _value(text: str) -> Any:
 
 def _is_required(field: Any) -> bool:
     return field.init and field.default is MISSING and field.default_factory is MISSING
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), known, n=1)
-    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def _class_of_file(path: Path) -> "type[AbstractTask]":

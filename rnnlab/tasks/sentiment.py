@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import as_integer, keep_integers
 from rnnlab.tasks.data import contents
 from rnnlab.tasks.data_catalogue import DataSet
 from rnnlab.tasks.data_formats import Tree, parse_tree
 from rnnlab.tasks.data_tasks import AbstractDataTask, Tensors, label_chance, label_scores, label_tally
 from rnnlab.tasks.example import Example, Symbols, first_sequence
 from rnnlab.tasks.losses import cross_entropy, mean
-from rnnlab.tasks.task import Batch, Encoding, Score, Split, Tally, require_at_least, require_split
+from rnnlab.tasks.task import Batch, Encoding, Score, Split, Tally, require_split
 
 LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
 FILES: dict[Split, str] = {"train": "trees.train.txt", "validation": "trees.dev.txt", "test": "trees.test.txt"}
@@ -52,8 +53,7 @@ class Sentiment(AbstractDataTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, length=self.length)
-        require_at_least(2, num_words=self.num_words)
+        keep_integers(self, TaskError, length=1, num_words=2)
         if not isinstance(self.phrases, bool):
             raise TaskError(f"phrases is True or False, got {self.phrases!r}")
 
@@ -97,7 +97,7 @@ class Sentiment(AbstractDataTask):
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """The sentences, or phrases, in the order of the file."""
-        require_at_least(1, batch_size=batch_size)
+        batch_size = as_integer(batch_size, "batch_size", TaskError, 1)
         words, *spans = self.tensors(require_split(split), device)
         for some in zip(*(span.split(batch_size) for span in spans), strict=True):
             yield self._batch(words, *some)

@@ -5,9 +5,10 @@ from itertools import islice
 from typing import Any
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import as_integer
 from rnnlab.tasks.example import Example
 from rnnlab.tasks.registry import TASKS, argument_names
-from rnnlab.tasks.task import AbstractTask, Score, require_at_least
+from rnnlab.tasks.task import AbstractTask, Score
 
 
 def show(task: AbstractTask, *, number: int = 1) -> Example:
@@ -26,7 +27,7 @@ def show(task: AbstractTask, *, number: int = 1) -> Example:
     <BLANKLINE>
     answer      6 4 5 1, over the last 4 steps; 0 before
     """
-    require_at_least(1, number=number)
+    number = as_integer(number, "number", TaskError, 1)
     batch = next(islice(task.batches("validation", 1), number - 1, None), None)
     if batch is None:
         raise TaskError(f"{task.name} has no sequence {number}: validation has {task.num_sequences('validation')}")

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import as_integer
 from rnnlab.tasks.example import Example, plain_example
 
 Split = Literal["train", "validation", "test"]
@@ -28,7 +29,7 @@ Feed = Literal["samples", "stream"]
 Encoding = Literal["values", "tokens"]
 Better = Literal["lower", "higher"]
 
-MOST = 2**63 - 1  # what torch and NumPy take for an integer
+MOST = 2**63 - 1  # what torch takes for a seed
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
@@ -236,13 +237,13 @@ class AbstractTask(ABC):
         """
         if self.feed == "stream":
             raise TaskError(f"{self.name} is one stream: take its batches in order, from batches('train', ...)")
-        require_at_least(1, batch_size=batch_size)
+        batch_size = as_integer(batch_size, "batch_size", TaskError, 1)
         if members is None:
             batch = self.draw(batch_size, generator)
         elif self.population is not None:
             raise TaskError(f"{self.name} differs between its {self.population} members already: leave out members")
         else:
-            require_at_least(1, members=members)
+            members = as_integer(members, "members", TaskError, 1)
             batch = self.draw(members * batch_size, generator).with_members(members)
         return batch if device is None else batch.to(device)
 
@@ -302,15 +303,11 @@ def require_split(split: str) -> Split:
     return split
 
 
-def require_at_least(lowest: int, **arguments: Any) -> None:
-    """Refuse arguments that are not integers of at least `lowest`.
-
-    >>> require_at_least(2, length=1)
-    Traceback (most recent call last):
-    rnnlab.errors.TaskError: length must be an integer of at least 2, got 1
-    """
-    for name, value in arguments.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-            raise TaskError(f"{name} must be an integer of at least {lowest}, got {value!r}")
-        if value > MOST:
-            raise TaskError(f"{name} must be at most 2**63 - 1, got {value!r}"[:200])
+def keep_integers_of_members(task: AbstractTask, **least: int) -> None:
+    """Like `keep_integers`, for arguments that are one integer for all members, or a tuple with one for each."""
+    for name, lowest in least.items():
+        given = getattr(task, name)
+        found = tuple(
+            as_integer(each, name, TaskError, lowest) for each in (given if isinstance(given, tuple) else (given,))
+        )
+        object.__setattr__(task, name, found if isinstance(given, tuple) else found[0])

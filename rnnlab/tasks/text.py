@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import as_integer, keep_integers
 from rnnlab.tasks.data_tasks import AbstractDataTask, frequencies, surprise
 from rnnlab.tasks.example import Example, Symbols, first_sequence
 from rnnlab.tasks.losses import cross_entropy, mean, totals
-from rnnlab.tasks.task import Batch, Encoding, Feed, Score, Split, Tally, require_at_least, require_split
+from rnnlab.tasks.task import Batch, Encoding, Feed, Score, Split, Tally, require_split
 
 # how a symbol is shown where the plain one would not be seen
 SHOWN = {"\n": "↵", " ": "·"}
@@ -36,7 +37,7 @@ class AbstractTextTask(AbstractDataTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, length=self.length)
+        keep_integers(self, TaskError, length=1)
 
     @abstractmethod
     def symbol(self, token: int) -> str:
@@ -64,7 +65,7 @@ class AbstractTextTask(AbstractDataTask):
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """The text as `batch_size` streams side by side, every symbol but the first predicted exactly once."""
-        require_at_least(1, batch_size=batch_size)
+        batch_size = as_integer(batch_size, "batch_size", TaskError, 1)
         (text,) = self.tensors(require_split(split), device)
         return stream_batches(text, batch_size, self.length)
 

@@ -12,10 +12,11 @@ from typing import ClassVar
 import torch
 
 from rnnlab.errors import TaskError
+from rnnlab.integers import as_integer, keep_integers
 from rnnlab.tasks.data import contents
 from rnnlab.tasks.data_catalogue import TEXT8, DataSet
 from rnnlab.tasks.data_tasks import Tensors
-from rnnlab.tasks.task import Batch, Feed, Split, require_at_least, require_split
+from rnnlab.tasks.task import Batch, Feed, Split, require_split
 from rnnlab.tasks.text import AbstractCharacterTask, encode_characters, text_windows
 
 
@@ -36,7 +37,7 @@ class AbstractText8(AbstractCharacterTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(self.fewest_characters, num_evaluation=self.num_evaluation)
+        keep_integers(self, TaskError, num_evaluation=self.fewest_characters)
 
     @property
     def fewest_characters(self) -> int:
@@ -103,7 +104,7 @@ class Text8Collins(AbstractText8):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(0, warm_up=self.warm_up)
+        keep_integers(self, TaskError, warm_up=0)
         if self.warm_up >= self.length:
             raise TaskError(f"a warm-up of {self.warm_up} steps leaves none of {self.length} to count")
 
@@ -131,7 +132,7 @@ class Text8Collins(AbstractText8):
 
     def batches(self, split: Split, batch_size: int, *, device: torch.device | str = "cpu") -> Iterator[Batch]:
         """Windows from the beginning to the end of a text."""
-        require_at_least(1, batch_size=batch_size)
+        batch_size = as_integer(batch_size, "batch_size", TaskError, 1)
         (text,) = self.tensors(require_split(split), device)
         stride = self.length - self.warm_up
         starts = torch.arange(0, len(text) - self.num_given, stride, device=text.device)[:, None]

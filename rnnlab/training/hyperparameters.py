@@ -1,6 +1,5 @@
 """Everything that can be chosen about training one network, as one value (C21-C34, Z49-Z52, P's and M's devices)."""
 
-import difflib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,8 @@ from rnnlab.architecture.cells import NONLINEARITIES
 from rnnlab.engine.initialisation import Initialisation
 from rnnlab.errors import TrainingError
 from rnnlab.graph.elements import as_plain
-from rnnlab.tasks.task import MOST
+from rnnlab.hints import hint
+from rnnlab.integers import keep_integers
 from rnnlab.training.optimisers import OPTIMISERS
 
 # what a population shares, because its members see the same batches at the same time
@@ -98,8 +98,8 @@ class Hyperparameters:
             raise TrainingError(f"nonlinearity is one of {', '.join(NONLINEARITIES)}, got {self.nonlinearity!r}")
         if not isinstance(self.initialisation, Initialisation):
             raise TrainingError(f"initialisation is an Initialisation, got {self.initialisation!r}")
-        for name, lowest in _INTEGERS.items():
-            require_integer(name, getattr(self, name), lowest, is_optional=name in _OPTIONAL)
+        given = [name for name in _INTEGERS if name not in _OPTIONAL or getattr(self, name) is not None]
+        keep_integers(self, TrainingError, **{name: _INTEGERS[name] for name in given})
         for name, (low, high, excluded) in _RANGES.items():
             _check_number(name, getattr(self, name), low, high, excluded, is_optional=name in _OPTIONAL)
         for name in _SCALES:
@@ -114,9 +114,7 @@ class Hyperparameters:
         """
         own, inner = ({each.name for each in fields(kind)} for kind in (Hyperparameters, Initialisation))
         for name in values.keys() - own - inner:
-            close = difflib.get_close_matches(name, sorted(own | inner), n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(own | inner))}"
-            raise TrainingError(f"no hyperparameter is named {name!r}{hint}")
+            raise TrainingError(f"no hyperparameter is named {name!r}; {hint(name, sorted(own | inner))}")
         started = replace(
             values.get("initialisation", self.initialisation),
             **{name: value for name, value in values.items() if name in inner},
@@ -133,15 +131,19 @@ class Hyperparameters:
         return tuple(replace(self, seed=self.seed + number) for number in range(count))
 
     def __str__(self) -> str:
-        defaults = Hyperparameters()
-        ours = [(each.name, self, defaults) for each in fields(self) if each.name != "initialisation"]
-        started = [(each.name, self.initialisation, Initialisation()) for each in fields(Initialisation)]
-        changed = [
-            f"{name}={_shown(name, getattr(value, name))}"
-            for name, value, default in ours + started
-            if getattr(value, name) != getattr(default, name)
-        ]
-        return " ".join(changed) or "defaults"
+        defaults = Hyperparameters().by_name()
+        changed = {name: value for name, value in self.by_name().items() if value != defaults[name]}
+        return " ".join(f"{name}={_shown(name, value)}" for name, value in changed.items()) or "defaults"
+
+    def by_name(self) -> dict[str, Any]:
+        """All values, those of the `initialisation` beside the others, as `changed` takes them.
+
+        >>> Hyperparameters().by_name()["gate_bias"]
+        0.0
+        """
+        values = self.to_json()
+        started = values.pop("initialisation")
+        return values | started
 
     def to_json(self) -> dict[str, Any]:
         """All values by name; `from_json` reads them back."""
@@ -222,16 +224,6 @@ _OPTIONAL = (
 def _shown(name: str, value: Any) -> str:
     is_float = isinstance(value, int) and (name in _RANGES or name in _SCALES)
     return str(float(value) if is_float else value)
-
-
-def require_integer(name: str, value: Any, lowest: int, *, is_optional: bool = False) -> None:
-    """Refuse a value that is no integer of at least `lowest`; one that is optional may be None."""
-    if value is None and is_optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-        raise TrainingError(f"{name} must be an integer of at least {lowest}, got {value!r}")
-    if value > MOST:
-        raise TrainingError(f"{name} must be at most 2**63 - 1, got {value!r}"[:200])
 
 
 def _check_number(name: str, value: Any, low: float, high: float, excluded: str, *, is_optional: bool = False) -> None:

@@ -19,11 +19,12 @@ import torch
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.model import Model
 from rnnlab.errors import TrainingError
+from rnnlab.integers import as_integer
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.checkpoints import Checkpoint, CheckpointStore
 from rnnlab.training.events import Event, Finished, Saved, Started
 from rnnlab.training.fitting import check_fit, run_description
-from rnnlab.training.hyperparameters import Hyperparameters, require_integer
+from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.numbers import starting_numbers
 from rnnlab.training.pace import Pace, Saves, saves
 from rnnlab.training.population import Population
@@ -174,7 +175,7 @@ def training(
     Runs that take turns may share a `Pace` of saving.
     """
     members = _members(hyperparameters)
-    require_integer("report_every", report_every, 1)
+    report_every = as_integer(report_every, "report_every", TrainingError, 1)
     when = saves(save_every)
     check_fit(architecture, task, members)
     if torch.device(device).type == "cpu":

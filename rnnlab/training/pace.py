@@ -6,7 +6,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from rnnlab.errors import TrainingError
-from rnnlab.training.hyperparameters import require_integer
+from rnnlab.integers import as_integer
 
 SHARE = 0.05  # of the time that may go into saving
 MOST_SECONDS = 600.0  # between two saves, however long they take: so much may be lost
@@ -76,8 +76,7 @@ class _Timed:
 
 class _Counted:
     def __init__(self, every: int) -> None:
-        require_integer("save_every", every, 1)
-        self._every = every
+        self._every = as_integer(every, "save_every", TrainingError, 1)
 
     def is_due(self, step: int) -> bool:
         return step % self._every == 0

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from rnnlab.json_values import json_value
 from rnnlab.training.events import Evaluated, Event, Finished, MemberInfeasible, Saved, Started, Stepped, Values
 
 Listener = Callable[[Event], None]
@@ -220,18 +221,8 @@ class JsonLines:
 
     def write(self, value: Any) -> None:
         """Write any value that JSON can hold."""
-        self._stream.write(json.dumps(_with_finite_numbers(value), allow_nan=False) + "\n")
+        self._stream.write(json.dumps(json_value(value), allow_nan=False) + "\n")
         self._stream.flush()
-
-
-def _with_finite_numbers(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _with_finite_numbers(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_finite_numbers(inner) for inner in value]
-    return value
 
 
 def tell_all(listeners: Iterable[Listener]) -> Listener:

@@ -1,6 +1,7 @@
 """An arm of a study: one architecture on one task, with its search space and its budget of trials."""
 
 import json
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +12,11 @@ import numpy as np
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.model import PATHS, PRECISIONS
 from rnnlab.errors import RnnlabError, TuningError
+from rnnlab.integers import keep_integers
 from rnnlab.tasks.data_tasks import AbstractDataTask
 from rnnlab.tasks.registry import DIGEST, digest_json, task_file
 from rnnlab.tasks.registry import task as named_task
-from rnnlab.tasks.task import MOST, SPLITS, AbstractTask, Score
+from rnnlab.tasks.task import SPLITS, AbstractTask, Score
 from rnnlab.training.fitting import check_fit
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.tuning.binding import bind, check_space, task_of
@@ -62,10 +64,9 @@ class Arm:
     def __post_init__(self) -> None:
         check_name("an arm", self.name)
         _check_can_be_read(self.task)
-        require_whole("num_trials", self.num_trials, 1)
-        require_whole("seed", self.seed, 0)
+        keep_integers(self, TuningError, num_trials=1, seed=0)
         if self.population is not None:
-            require_whole("population", self.population, 1)
+            keep_integers(self, TuningError, population=1)
         for field_name, known in (("path", PATHS), ("precision", PRECISIONS)):
             if getattr(self, field_name) not in known:
                 raise TuningError(f"{field_name} is one of {', '.join(known)}, got {getattr(self, field_name)!r}")
@@ -122,7 +123,8 @@ class Arm:
             "precision": self.precision,
             "population": self.population,
         }
-        return json.loads(json.dumps(values))  # as it comes back from a store: lists for tuples
+        # as it comes back from a store: lists for tuples, plain integers for numpy's
+        return json.loads(json.dumps(values, default=operator.index))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Arm":
@@ -196,11 +198,3 @@ def check_name(kind: str, name: Any) -> None:
         raise TuningError(
             f"the name of a study may not begin with - or end like a file, or commands misread it: {name!r}"
         )
-
-
-def require_whole(name: str, value: Any, lowest: int) -> None:
-    """Refuse what is no whole number of at least `lowest`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-        raise TuningError(f"{name} must be a whole number of at least {lowest}, got {value!r}")
-    if value > MOST:
-        raise TuningError(f"{name} must be at most 2**63 - 1, got {value!r}"[:200])

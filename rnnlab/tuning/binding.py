@@ -5,7 +5,6 @@ initial weights and that of the batches at once. Members of a population have ba
 in that size, or in an argument that the task cannot have for each member, are trained in populations of their own.
 """
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -13,6 +12,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.errors import RnnlabError, TuningError
+from rnnlab.hints import hint
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.hyperparameters import SHARED, Hyperparameters
 from rnnlab.tuning.dimensions import AbstractDimension
@@ -64,9 +64,8 @@ def bind(point: Point, base: Hyperparameters, architecture: Architecture, task: 
     arguments: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            raise TuningError(
-                f"{task.name} has no argument {name!r}, so {TASK}{name} cannot be tuned{_hint(name, known)}"
-            )
+            refused = f"{task.name} has no argument {name!r}, so {TASK}{name} cannot be tuned"
+            raise TuningError(f"{refused}; {hint(name, known)}")
         if name in _DERIVED and name not in _fields(task):
             name, derive = _DERIVED[name]
             value = derive(value, architecture)
@@ -195,8 +194,3 @@ def _num_samples(value: Any, architecture: Architecture) -> int:
 _DERIVED: dict[str, tuple[str, Callable[[Any, Architecture], Any]]] = {
     "samples_per_parameter": ("num_samples", _num_samples)
 }
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {TASK}{close[0]}?" if close else f"; it has {', '.join(known)}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from rnnlab.errors import TuningError
+from rnnlab.integers import as_integer
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -167,9 +168,9 @@ class Integer(AbstractDimension):
     scale: Literal["linear", "log"] = "linear"
 
     def _check_values(self) -> None:
-        for bound in (self.low, self.high):
-            if not _is_integer(bound):
-                raise TuningError(f"{self.name}: bounds are whole numbers, got {bound!r}")
+        for bound in ("low", "high"):
+            plain = as_integer(getattr(self, bound), f"{self.name}: {bound}", TuningError)
+            object.__setattr__(self, bound, plain)
         if self.scale not in ("linear", "log"):
             raise TuningError(f"{self.name}: scale is one of linear, log, got {self.scale!r}")
         if not self.low < self.high:
@@ -201,8 +202,9 @@ class Integer(AbstractDimension):
 
     def check(self, value: Any) -> None:
         """Refuse anything but a whole number between the bounds."""
-        if not _is_integer(value) or not self.low <= value <= self.high:
-            raise TuningError(f"{self.name} must be a whole number in {self.range()}, got {value!r}")
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or not self.low <= value <= self.high:
+            raise TuningError(f"{self.name} must be an integer in {self.range()}, got {value!r}")
 
     def spread(self, num: int) -> tuple[int, ...]:
         """At most `num` numbers from bound to bound, evenly spaced on the scale; all of them if there are no more."""
@@ -303,10 +305,6 @@ def _same(value: float) -> float:
 
 
 _SCALES = {"linear": (_same, _same), "log": (math.log, math.exp), "logit": (_logit, _logistic)}
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _check_number(name: str, rule: str, value: Any) -> None:

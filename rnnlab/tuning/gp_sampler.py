@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rnnlab.errors import TuningError
+from rnnlab.integers import keep_integers
 from rnnlab.tuning.acquisition import Acquisition
 from rnnlab.tuning.candidates import everywhere, first_points, in_box
 from rnnlab.tuning.distinct import key, random_points
@@ -52,10 +53,7 @@ class GaussianProcessSampler(AbstractSampler):
     num_polished: int = 8
 
     def __post_init__(self) -> None:
-        for name, least in (("num_startup", 2), ("num_candidates", 10), ("num_polished", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise TuningError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        keep_integers(self, TuningError, num_startup=2, num_candidates=10, num_polished=1)
 
     def suggest(
         self, space: SearchSpace, observations: Sequence[Observation], count: int, *, generator: np.random.Generator

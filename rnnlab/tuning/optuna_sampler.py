@@ -11,6 +11,7 @@ from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import FrozenTrial, TrialState
 
 from rnnlab.errors import TuningError
+from rnnlab.integers import as_integer
 from rnnlab.tuning.dimensions import AbstractDimension, Category, Float, Integer
 from rnnlab.tuning.distinct import key
 from rnnlab.tuning.gp_sampler import GaussianProcessSampler
@@ -43,9 +44,7 @@ class OptunaSampler(optuna.samplers.BaseSampler):
     def __init__(
         self, *, batch_size: int = 1, seed: int | None = None, space: SearchSpace | None = None, **options: Any
     ) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise TuningError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
-        self._batch_size = batch_size
+        self._batch_size = as_integer(batch_size, "batch_size", TuningError, 1)
         self._space = space
         self._sampler = GaussianProcessSampler(**options)
         self._generator = np.random.default_rng(seed)

@@ -7,7 +7,9 @@ import torch
 from rnnlab.architecture.architecture import Architecture
 from rnnlab.engine.memory import training_memory
 from rnnlab.engine.plan import plan
-from rnnlab.tuning.arms import Arm, require_whole
+from rnnlab.errors import TuningError
+from rnnlab.integers import as_integer
+from rnnlab.tuning.arms import Arm
 
 # on one core, with batches of 20 sequences of 50 steps, a member's step took an LSTM of 16 units 1.6 ms alone, 0.40 ms
 # among 8 and 0.28 ms among 32; a GRU of 64 units 2.3, 1.5 and 1.7 ms: with more, suggestions would only come later
@@ -25,8 +27,7 @@ def population_size(arm: Arm, device: torch.device | str, population: int | None
         population: the answer, if it is given.
     """
     if population is not None:
-        require_whole("population", population, 1)
-        return population
+        return as_integer(population, "population", TuningError, 1)
     most = device_capacity(arm, device)
     return most if arm.population is None else min(arm.population, most)
 

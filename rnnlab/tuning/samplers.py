@@ -1,6 +1,5 @@
 """Samplers by name: each suggests points to try next, in batches."""
 
-import difflib
 import importlib
 import inspect
 from abc import ABC, abstractmethod
@@ -10,6 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rnnlab.errors import TuningError
+from rnnlab.hints import hint
+from rnnlab.integers import as_integer
 from rnnlab.tuning.observations import Observation
 from rnnlab.tuning.space import Point, SearchSpace
 
@@ -40,7 +41,7 @@ class AbstractSampler(ABC):
                 sampler was asked before: a study that is resumed goes on as if it had never stopped.
 
         Raises:
-            TuningError: `count` is no whole number above 0, an observation is of another space, or all points of a grid
+            TuningError: `count` is no integer above 0, an observation is of another space, or all points of a grid
                 have been tried.
         """
 
@@ -68,24 +69,21 @@ def sampler(name: str, **options: Any) -> AbstractSampler:
     GridSampler(num_per_dimension=4)
     >>> sampler("radnom")
     Traceback (most recent call last):
-    rnnlab.errors.TuningError: no sampler is named 'radnom'; did you mean 'random'? there are gp, random, grid, tpe
+    rnnlab.errors.TuningError: no sampler is named 'radnom'; did you mean 'random'?
     """
     if name not in SAMPLERS:
-        close = difflib.get_close_matches(str(name).lower(), SAMPLERS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise TuningError(f"no sampler is named {name!r}; {hint}there are {', '.join(SAMPLERS)}")
+        raise TuningError(f"no sampler is named {name!r}; {hint(name, SAMPLERS)}")
     kind = _loaded(SAMPLERS[name])
     known = list(inspect.signature(kind).parameters)
     for option in options:
         if option not in known:
-            raise TuningError(f"sampler {name} has no option {option!r}; it takes {', '.join(known) or 'none'}")
+            raise TuningError(f"sampler {name} has no option {option!r}; {hint(option, known)}")
     return kind(**options)
 
 
 def check_request(space: SearchSpace, observations: Sequence[Observation], count: Any) -> None:
-    """Refuse a batch size that is not a whole number above 0, and observations of another space."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise TuningError(f"the number of points to suggest must be a whole number of at least 1, got {count!r}")
+    """Refuse a batch size that is not an integer above 0, and observations of another space."""
+    as_integer(count, "the number of points to suggest", TuningError, 1)
     for number, observation in enumerate(observations):
         try:
             space.check(observation.point)

@@ -1,6 +1,5 @@
 """Search spaces: which hyperparameters are tuned, and over which values (C21-C38, Z49, Z51)."""
 
-import difflib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rnnlab.errors import TuningError
+from rnnlab.hints import hint
+from rnnlab.integers import as_integer
 from rnnlab.tuning.dimensions import AbstractDimension, Category, Float, Integer, Value
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class SearchSpace:
         """
         for name in names:
             if name not in self.names:
-                raise TuningError(f"the space has no dimension {name!r}; {_hint(name, self.names)}")
+                raise TuningError(f"the space has no dimension {name!r}; {hint(name, self.names)}")
         return SearchSpace([each for each in self if each.name not in names])
 
     def is_active(self, dimension: AbstractDimension, point: Point) -> bool:
@@ -116,7 +117,7 @@ class SearchSpace:
         """
         for name in point:
             if name not in self.names:
-                raise TuningError(f"the space has no dimension {name!r}; {_hint(name, self.names)}")
+                raise TuningError(f"the space has no dimension {name!r}; {hint(name, self.names)}")
         for dimension in self:
             is_active, is_given = self.is_active(dimension, point), dimension.name in point
             if is_given and not is_active:
@@ -140,12 +141,11 @@ class SearchSpace:
         by_name = num_per_dimension if isinstance(num_per_dimension, Mapping) else {}
         for name in by_name:
             if name not in self.names:
-                raise TuningError(f"the space has no dimension {name!r}; {_hint(name, self.names)}")
+                raise TuningError(f"the space has no dimension {name!r}; {hint(name, self.names)}")
         others = 3 if isinstance(num_per_dimension, Mapping) else num_per_dimension
         counts = dict.fromkeys(self.names, others) | dict(by_name)
         for name, count in counts.items():
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise TuningError(f"num_per_dimension of {name} must be a whole number of at least 1, got {count!r}")
+            counts[name] = as_integer(count, f"num_per_dimension of {name}", TuningError, 1)
         return self._combinations([each.spread(counts[each.name]) for each in self], {})
 
     def _combinations(self, values: Sequence[tuple[Value, ...]], point: Point) -> Iterator[dict[str, Value]]:
@@ -216,15 +216,15 @@ def _dimension(name: str, row: Any) -> AbstractDimension:
         )
     if "kind" not in row:
         nested = next((key for key, value in row.items() if isinstance(value, Mapping) and key != "when"), None)
-        hint = f'; a name with a dot stands in quotes: ["{name}.{nested}"]' if nested else ""
-        raise TuningError(f"{name} lacks its kind: {', '.join(KINDS)}{hint}")
+        quoted = f'; a name with a dot stands in quotes: ["{name}.{nested}"]' if nested else ""
+        raise TuningError(f"{name} lacks its kind: {', '.join(KINDS)}{quoted}")
     if row["kind"] not in KINDS:
         raise TuningError(f"{name}: kind is one of {', '.join(KINDS)}, got {row['kind']!r}")
     kind = KINDS[row["kind"]]
     known = {each.name: each.default is MISSING and each.default_factory is MISSING for each in fields(kind)}
     del known["name"]
     for key in row.keys() - known.keys() - {"kind"}:
-        raise TuningError(f"{name} has no {key!r}; {_hint(key, list(known))}")
+        raise TuningError(f"{name} has no {key!r}; {hint(key, known)}")
     if missing := [key for key, is_required in known.items() if is_required and key not in row]:
         raise TuningError(f"{name} lacks {', '.join(missing)}")
     return kind(name, **{key: value for key, value in row.items() if key != "kind"})
@@ -246,8 +246,3 @@ def _check_when(dimension: AbstractDimension, earlier: Mapping[str, AbstractDime
 def _condition(dimension: AbstractDimension) -> str:
     parts = [f"{name} is {' or '.join(map(str, values))}" for name, values in dimension.when.items()]
     return f"when {' and '.join(parts)}" if parts else ""
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(name), known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

@@ -4,7 +4,6 @@ A space comes with values that are fixed beside it: in Collins et al. rectangula
 an IRNN always starts as the identity (C13); Zhang et al. always use Adam (Z49).
 """
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +13,10 @@ from rnnlab.architecture.architecture import Architecture
 from rnnlab.architecture.cells import Cell, named_cell
 from rnnlab.architecture.expressions import in_order
 from rnnlab.errors import TuningError
+from rnnlab.hints import hint
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.tuning.dimensions import AbstractDimension, Category, Float, Integer, Value
 from rnnlab.tuning.space import SearchSpace
-
-NUM_STEPS = (50_000, 20_000_000)
-"""The fewest and the most training steps of any of Collins et al.'s tasks (C28)."""
 
 _LEAST_MOMENTUM, _MOST_MOMENTUM = (1 / (1 + math.exp(-logit)) for logit in (1.0, 7.0))
 _WITH_MOMENTUM = ("momentum", "rmsprop", "adam")
@@ -45,10 +42,11 @@ class NamedSpace:
         return f"{self.space}\nfixed: {fixed or 'nothing'}"
 
 
-def collins_space(
-    cell: str | Sequence[str], task: str | None = None, *, num_steps: tuple[int, int] | None = None
-) -> SearchSpace:
+def collins_space(cell: str | Sequence[str], task: str | None = None) -> SearchSpace:
     """Collins et al.'s appendix A for a cell (C21-C38).
+
+    The number of training steps is the same for all trials. In the paper it is tuned too, within 50 thousand and 20
+    million, by the task (C28): add a dimension, as in `+ SearchSpace([Integer("num_steps", low, high, "log")])`.
 
     One scalar scales all square matrices, one all rectangular ones, and one the read-out; biases of cells and of the
     read-out likewise have their own. The paper does not say how many of them share one.
@@ -56,11 +54,9 @@ def collins_space(
     Args:
         cell: its name, or those of all cells of a network.
         task: the name of the task: `capacity` (C35, C36) and `arithmetic` (C37) add dimensions of their own.
-        num_steps: the smallest and largest number of training steps, which are then tuned too (C28); the paper's lie
-            within `NUM_STEPS`. By default all trials have the same number.
 
-    >>> len(collins_space("irnn")), len(collins_space("lstm", "capacity", num_steps=NUM_STEPS))
-    (10, 19)
+    >>> len(collins_space("irnn")), len(collins_space("lstm", "capacity"))
+    (10, 18)
     """
     names = (cell,) if isinstance(cell, str) else tuple(cell)
     cells = [named_cell(name) for name in names]
@@ -68,7 +64,7 @@ def collins_space(
         (
             *_start(cells),
             *_read_out(),
-            *_optimisation(num_steps),
+            *_optimisation(),
             *(_TASK_DIMENSIONS[task]() if task in _TASK_DIMENSIONS else ()),
         )
     )
@@ -114,11 +110,9 @@ def _read_out() -> tuple[AbstractDimension, ...]:
     )
 
 
-def _optimisation(num_steps: tuple[int, int] | None) -> tuple[AbstractDimension, ...]:
-    """C28-C34."""
-    steps = () if num_steps is None else (Integer("num_steps", *num_steps, "log"),)
+def _optimisation() -> tuple[AbstractDimension, ...]:
+    """C29-C34."""
     return (
-        *steps,
         Category("optimiser", ("sgd", "momentum", "rmsprop", "adam")),
         Float("learning_rate", 1e-4, 1e-1, "log"),
         Float("decay_factor", 1e-3, 1.0, "log"),
@@ -158,37 +152,32 @@ def zhang_space(cell: str | Sequence[str]) -> SearchSpace:
     return SearchSpace(dimensions)
 
 
-def _collins(cells: Sequence[str], task: AbstractTask, num_steps: tuple[int, int] | None) -> NamedSpace:
-    return NamedSpace("collins", collins_space(cells, task.name, num_steps=num_steps), collins_fixed(cells))
+def _collins(cells: Sequence[str], task: AbstractTask) -> NamedSpace:
+    return NamedSpace("collins", collins_space(cells, task.name), collins_fixed(cells))
 
 
-def _zhang(cells: Sequence[str], task: AbstractTask, num_steps: tuple[int, int] | None) -> NamedSpace:
-    if num_steps is not None:
-        raise TuningError("zhang's grids have no range of steps: leave out num_steps")
+def _zhang(cells: Sequence[str], task: AbstractTask) -> NamedSpace:
     # the range of their uniform start is not published (Z50): it is left as it is, which is Glorot's uniform one
     return NamedSpace("zhang", zhang_space(cells), {"optimiser": "adam", "batch_size": 50})
 
 
-SPACES: dict[str, Callable[[Sequence[str], AbstractTask, tuple[int, int] | None], NamedSpace]] = {
+SPACES: dict[str, Callable[[Sequence[str], AbstractTask], NamedSpace]] = {
     "collins": _collins,
     "zhang": _zhang,
 }
-"""The papers' spaces by name, from the names of the cells, the task, and a range of training steps."""
+"""The papers' spaces by name, from the names of the cells and the task."""
 
 
-def named_space(
-    name: str | None, architecture: Architecture, task: AbstractTask, *, num_steps: tuple[int, int] | None = None
-) -> NamedSpace:
+def named_space(name: str | None, architecture: Architecture, task: AbstractTask) -> NamedSpace:
     """The space of a paper for an architecture and a task.
 
     Args:
         name: one of `SPACES`; None for Collins et al.'s, which fits every cell.
         architecture: the network whose cells decide which dimensions there are.
         task: the task; some have dimensions of their own.
-        num_steps: the smallest and largest number of training steps, if they are tuned too (C28).
 
     Raises:
-        TuningError: there is no space of that name, or the range is one that it cannot have.
+        TuningError: there is no space of that name.
 
     >>> from rnnlab import architecture, task
     >>> print(named_space("zhang", architecture("lstm", input_size=2, output_size=1, units=8), task("adding")))
@@ -198,10 +187,8 @@ def named_space(
     """
     wanted = "collins" if name is None else name
     if wanted not in SPACES:
-        close = difflib.get_close_matches(wanted, SPACES, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise TuningError(f"no search space is named {wanted!r}; {hint}there are {', '.join(SPACES)}")
-    return SPACES[wanted](cells_of(architecture), task, num_steps)
+        raise TuningError(f"no search space is named {wanted!r}; {hint(wanted, SPACES)}")
+    return SPACES[wanted](cells_of(architecture), task)
 
 
 def once_given(dimension: AbstractDimension, given: Mapping[str, Any]) -> AbstractDimension | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rnnlab.errors import TuningError
+from rnnlab.integers import keep_integers
 from rnnlab.tuning.announcements import no_announcements
 from rnnlab.tuning.dimensions import AbstractDimension, Category, Integer, Value
 from rnnlab.tuning.distinct import key, random_points
@@ -35,8 +36,7 @@ class TpeSampler(AbstractSampler):
     num_startup: int = 10
 
     def __post_init__(self) -> None:
-        if isinstance(self.num_startup, bool) or not isinstance(self.num_startup, int) or self.num_startup < 1:
-            raise TuningError(f"num_startup must be a whole number of at least 1, got {self.num_startup!r}")
+        keep_integers(self, TuningError, num_startup=1)
 
     def suggest(
         self, space: SearchSpace, observations: Sequence[Observation], count: int, *, generator: np.random.Generator

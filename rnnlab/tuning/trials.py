@@ -8,12 +8,13 @@ make them; the number that counts is the place in the arm, `number`.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rnnlab.errors import TuningError
+from rnnlab.json_values import json_value
 from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.run import Member
 from rnnlab.tuning.arms import Arm
@@ -28,6 +29,11 @@ STATES = {TrialState.RUNNING: "running", TrialState.COMPLETE: "complete", TrialS
 """What Optuna's states mean; a trial of another state is none of ours, or was made twice."""
 
 MOST_INTERMEDIATE = 20  # enough for plots; the whole curve is in the record
+
+_RESULT = ("outcome", "reason", "num_steps", "best_step", "wall_seconds", "population")
+
+PLAIN = ("number", "state", "value", *_RESULT, "seed", "num_parameters")
+"""The fields of a trial that are one value each, without its arm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +86,8 @@ class Trial:
 
     def row(self) -> dict[str, Any]:
         """Everything but the curve as one flat row of a table: `point.NAME`, `validation.SCORE`, `run.path`."""
-        plain = ("arm", "number", "state", "value", "outcome", "reason", "num_steps", "best_step", "wall_seconds")
         return {
-            **{name: getattr(self, name) for name in (*plain, "population", "seed", "num_parameters")},
+            **{name: getattr(self, name) for name in ("arm", *PLAIN)},
             **{f"point.{name}": value for name, value in self.point.items()},
             **{f"task.{name}": value for name, value in self.arguments.items()},
             **{f"{split}.{name}": value for split, scores in self.scores.items() for name, value in scores.items()},
@@ -270,7 +275,6 @@ class Trials:
 
 
 _FAILED = create_trial(state=TrialState.FAIL)
-_RESULT = ("outcome", "reason", "num_steps", "best_step", "wall_seconds", "population")
 
 
 def why_infeasible(member: Member, score: str) -> str | None:
@@ -297,22 +301,14 @@ def _attributes(outcome: Outcome, reason: str | None) -> dict[str, Any]:
     member = outcome.member
     scores = {"train": outcome.training, "validation": member.validation, "test": member.test}
     values = (member.outcome, reason, member.num_steps, member.best_step, outcome.wall_seconds, outcome.population)
-    found = {
-        "scores": {split: dict(found) for split, found in scores.items()},
-        "result": dict(zip(_RESULT, values, strict=True)),
-        "run": dict(outcome.run),
-        "curve": asdict(member.curve),
-    }
-    return {name: _finite(value) for name, value in found.items()}
-
-
-def _finite(value: Any) -> Any:
-    """A JSON value with None for every number that JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json_value(
+        {
+            "scores": scores,
+            "result": dict(zip(_RESULT, values, strict=True)),
+            "run": outcome.run,
+            "curve": member.curve,
+        }
+    )
 
 
 def _thinned(steps: Sequence[int], values: Sequence[float]) -> list[tuple[int, float]]:

@@ -205,25 +205,8 @@ def _given(hyperparameters: Hyperparameters | Mapping[str, Any] | None) -> dict[
     """The hyperparameters given by name or, of a whole `Hyperparameters`, those that differ from their defaults."""
     if not isinstance(hyperparameters, Hyperparameters):
         return dict(hyperparameters or {})
-    ours, defaults = (_flat(each.to_json()) for each in (hyperparameters, Hyperparameters()))
+    ours, defaults = hyperparameters.by_name(), Hyperparameters().by_name()
     return {name: value for name, value in ours.items() if value != defaults[name]}
-
-
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name != "initialisation"} | values["initialisation"]
-
-
-def load_tuning(store: Store | str | Path, name: str) -> Tuning:
-    """What is known of a study with one arm.
-
-    Raises:
-        TuningError: there is none of that name, or it has several arms.
-    """
-    place = store if isinstance(store, Store) else Store(store)
-    arms = place.arms(name)
-    if len(arms) != 1:
-        raise TuningError(f"study {name!r} has {len(arms)} arms: {', '.join(arm.name for arm in arms)}")
-    return _tuning(place, name, arms[0])
 
 
 def _tuning(store: Store, name: str, arm: Arm) -> Tuning:

@@ -29,13 +29,14 @@ import torch
 
 from rnnlab.engine.gpu.sharing import share_of_gpu
 from rnnlab.errors import CheckpointError, TuningError
+from rnnlab.integers import keep_integers
 from rnnlab.training.events import Event, Started
 from rnnlab.training.loop import own_stream, training
 from rnnlab.training.pace import Pace
 from rnnlab.training.room import is_out_of_memory
 from rnnlab.training.run import Run
 from rnnlab.training.words import usable_device
-from rnnlab.tuning.arms import Arm, require_whole
+from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.binding import Setting, bind, split, task_of
 from rnnlab.tuning.checkpoints import (
     checkpoint_root,
@@ -111,9 +112,9 @@ class Work:
     grace: float = GRACE
 
     def __post_init__(self) -> None:
-        require_whole("report_every", self.report_every, 1)
+        keep_integers(self, TuningError, report_every=1)
         if self.save_every is not None:
-            require_whole("save_every", self.save_every, 1)
+            keep_integers(self, TuningError, save_every=1)
         if not self.grace > 0:
             raise TuningError(f"grace must be above 0 seconds, got {self.grace!r}")
         if self.grace > MOST_GRACE:

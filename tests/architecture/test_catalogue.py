@@ -203,7 +203,7 @@ def test_encoding_and_initial_state_are_passed_on() -> None:
     [
         ("tdd", {}, GraphError, "no architecture is named 'tdd'; did you mean 'td'?"),
         ("lsmt", {}, ArchitectureError, "no architecture is named 'lsmt'; did you mean 'lstm'?"),
-        ("td:lst", {}, ArchitectureError, "no cell is named 'lst'; known: gru"),
+        ("td:lst", {}, ArchitectureError, "no cell is named 'lst'; did you mean 'lstm'?"),
         ("td:", {}, ArchitectureError, "'td:' names no cell after the colon"),
         ("skip-0:gru", {}, GraphError, "the skip K must be at least 1, got 0"),
         ("td:lstm", {"cell": "gru"}, ArchitectureError, "'td:lstm' names cell 'lstm', the argument cell is 'gru'"),

@@ -269,5 +269,5 @@ def test_wrong_declarations_are_refused(options, message: str) -> None:
 
 
 def test_unknown_cell_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ArchitectureError, match="no cell is named 'lst'; known: gru, gru-cudnn"):
-        named_cell("lst")
+    with pytest.raises(ArchitectureError, match="no cell is named 'x'; there are gru, gru-cudnn"):
+        named_cell("x")

@@ -200,7 +200,7 @@ def test_missing_data_is_missed_before_anything_is_written(
         (["run", "nothing.toml"], "nothing.toml: cannot be read: No such file or directory"),
         (["run", "exmaple"], "no specification is named 'exmaple'; did you mean 'example'?"),
         (["run", "example", "--scale", "smok"], "no scale 'smok'; did you mean 'smoke'"),
-        (["run", "small.toml", "--workers", "0"], "workers must be a whole number of at least 1, got 0"),
+        (["run", "small.toml", "--workers", "0"], "workers must be an integer of at least 1, got 0"),
         (["run", "small.toml", "--device", "gpu"], "device is cpu, cuda or cuda:NUMBER, got 'gpu'"),
         (["run", "small.toml", "--store", "nowhere/a.db"], "there is no folder"),
         (["resume", "small"], "there is no store rnnlab.db; say where it is with --store"),

@@ -222,5 +222,5 @@ def test_population_is_that_of_every_arm() -> None:
     """How many settings are suggested at a time belongs to the protocol (C3)."""
     assert [row.arm.population for row in expand(spec(population=2))] == [2, 2]
     assert [row.arm.population for row in expand(spec())] == [None, None]
-    with pytest.raises(TuningError, match="population must be a whole number of at least 1, got 0"):
+    with pytest.raises(TuningError, match="population must be an integer of at least 1, got 0"):
         spec(population=0)

@@ -83,7 +83,7 @@ def test_what_is_wrong_in_a_worker_is_said_here(tmp_path: Path) -> None:
             checkpoints=tmp_path / "checkpoints",
             population=4,
         )
-    with pytest.raises(TuningError, match="workers must be a whole number of at least 1, got 0"):
+    with pytest.raises(TuningError, match="workers must be an integer of at least 1, got 0"):
         run_study(spec(), store=tmp_path / "b.db", workers=0)
     assert not (tmp_path / "b.db").exists()
 

@@ -38,7 +38,7 @@ def test_curves_in_a_file_are_thinned(done: StudyRecord, tmp_path: Path) -> None
             if trial.state == "complete":
                 assert trial.curve["steps"] == [4, 12]
                 assert len(trial.curve["losses"]) == len(trial.curve["scores"]["mse"]) == 2
-    with pytest.raises(TuningError, match="max_points must be a whole number of at least 2, got 1"):
+    with pytest.raises(TuningError, match="max_points must be an integer of at least 2, got 1"):
         done.save(tmp_path / "record.json", max_points=1)
 
 

@@ -69,7 +69,7 @@ def test_scale_overrides_what_it_names_and_nothing_else() -> None:
 def test_scale_that_is_not_there_is_named() -> None:
     with pytest.raises(TuningError, match="no scale 'labtop'; did you mean 'laptop'"):
         StudySpec.from_json(scaled(), scale="labtop")
-    with pytest.raises(TuningError, match="no scale 'paper'; it has none"):
+    with pytest.raises(TuningError, match="no scale 'paper'; there are none"):
         StudySpec.from_json(SMALL, scale="paper")
     without = {name: table for name, table in SCALED["scale"].items() if name != "default"}
     with pytest.raises(TuningError, match="the scales smoke, laptop: say which"):
@@ -110,13 +110,13 @@ def test_tasks_go_through_lists_of_arguments() -> None:
         ({"architectures": None, "depths": [1]}, "has depths, but no cells"),
         ({"depths": [1]}, "has both architectures and depths"),
         ({"parameters": 10}, "has both parameters and units"),
-        ({"units": 0}, "units must be a whole number of at least 1, got 0"),
-        ({"units": {"h": "x"}}, "units.h must be a whole number"),
+        ({"units": 0}, "units must be an integer of at least 1, got 0"),
+        ({"units": {"h": "x"}}, "units.h must be an integer"),
         ({"budget": 10}, "has both trials and budget"),
-        ({"trials": True}, "trials must be a whole number of at least 1, got True"),
-        ({"seeds": -1}, "seeds must be a whole number of at least 0, got -1"),
+        ({"trials": True}, "trials must be an integer of at least 1, got True"),
+        ({"seeds": -1}, "seeds must be an integer of at least 0, got -1"),
         ({"seeds": 1001}, "seeds must be at most 1000"),
-        ({"finalists": 0}, "finalists must be a whole number of at least 1, got 0"),
+        ({"finalists": 0}, "finalists must be an integer of at least 1, got 0"),
         ({"finalists": 2, "seeds": 0}, "2 finalists are compared over seeds: give seeds, or leave finalists out"),
         ({"fit": "over"}, "fit is under or nearest, got 'over'"),
         ({"count": ["wights"]}, "count is .* got 'wights'"),

@@ -60,7 +60,7 @@ def test_own_arguments_come_before_those_that_tasks_share() -> None:
     [
         ("addign", {}, "no task is named 'addign'; did you mean 'adding'? `rnnlab list tasks` shows all"),
         ("xyz", {}, "no task is named 'xyz'; `rnnlab list tasks` shows all"),
-        ("adding", {"lenght": 3}, "adding has no argument 'lenght'; did you mean 'length'? it takes length, "),
+        ("adding", {"lenght": 3}, "adding has no argument 'lenght'; did you mean 'length'?"),
         ("none.py", {}, "cannot read none.py: No such file or directory"),
         ("empty.py", {}, "empty.py must define one task, a dataclass made from AbstractTask; it defines none"),
         ("two.py", {}, "two.py must define one task, a dataclass made from AbstractTask; it defines First, Second"),

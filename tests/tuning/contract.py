@@ -110,7 +110,7 @@ def check_nothing_feasible(sampler: AbstractSampler) -> None:
 
 def check_bad_input(sampler: AbstractSampler) -> None:
     for count in (0, -1, 2.5, True):
-        with pytest.raises(TuningError, match="number of points to suggest must be a whole number"):
+        with pytest.raises(TuningError, match="number of points to suggest must be an integer"):
             sampler.suggest(MIXED, [], count, generator=generator())  # pyright: ignore[reportArgumentType]
     stray = Observation({**MIXED.sample(generator()), "learning_rate": 7.0}, 1.0)
     with pytest.raises(TuningError, match=r"observation 0 is not of this space: learning_rate must be in 0\.0001"):

@@ -107,7 +107,7 @@ def test_tuple_that_is_not_for_members_is_no_reason_to_make_one() -> None:
         (Category("optimiser", ("adam", "sgd", "addam")), "optimiser is one of .* got 'addam'"),
         (Category("square", ("normal", "sparce", "glorot")), "square is one of .* got 'sparce'"),
         (Float("num_steps", 10, 20), "num_steps must be an integer"),
-        (Integer("task.lenght", 5, 9), "adding has no argument 'lenght', .*did you mean task.length?"),
+        (Integer("task.lenght", 5, 9), "adding has no argument 'lenght', .*did you mean 'length'"),
         (Integer("task.length", -1, 9), "length must be an integer of at least 2, got -1"),
         (Float("task.samples_per_parameter", 1, 2), "adding has no argument 'samples_per_parameter'"),
     ],

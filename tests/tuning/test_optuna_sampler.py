@@ -153,7 +153,7 @@ def test_several_objectives_are_refused() -> None:
 
 @pytest.mark.parametrize("batch_size", [0, 1.5, True])
 def test_batches_have_a_size(batch_size) -> None:
-    with pytest.raises(TuningError, match="batch_size must be a whole number of at least 1"):
+    with pytest.raises(TuningError, match="batch_size must be an integer of at least 1"):
         OptunaSampler(batch_size=batch_size)
 
 

@@ -65,11 +65,11 @@ def test_bad_requests_are_refused(name: str) -> None:
     [
         ("gpp", {}, "no sampler is named 'gpp'; did you mean 'gp'"),
         ("bayes", {}, "no sampler is named 'bayes'; there are gp, random, grid, tpe"),
-        ("random", {"seed": 1}, "sampler random has no option 'seed'; it takes none"),
-        ("grid", {"num": 1}, "sampler grid has no option 'num'; it takes num_per_dimension"),
-        ("gp", {"num_startup": 1}, "num_startup must be a whole number of at least 2, got 1"),
-        ("gp", {"num_candidates": 2.5}, "num_candidates must be a whole number of at least 10"),
-        ("tpe", {"num_startup": -1}, "num_startup must be a whole number of at least 1, got -1"),
+        ("random", {"seed": 1}, "sampler random has no option 'seed'; there are none"),
+        ("grid", {"num": 1}, "sampler grid has no option 'num'; there are num_per_dimension"),
+        ("gp", {"num_startup": 1}, "num_startup must be an integer of at least 2, got 1"),
+        ("gp", {"num_candidates": 2.5}, "num_candidates must be an integer of at least 10"),
+        ("tpe", {"num_startup": -1}, "num_startup must be an integer of at least 1, got -1"),
     ],
 )
 def test_wrong_names_and_options_are_refused(wanted: str, options: dict, message: str) -> None:

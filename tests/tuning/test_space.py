@@ -87,7 +87,7 @@ def test_optuna_draws_and_keeps_the_same_values(dimension: AbstractDimension) ->
         (lambda: Float("a", True, 2), "a: bounds are finite numbers, got True"),
         (lambda: Integer("a", 3, 2), "a: low must be below high, got 3 and 2"),
         (lambda: Integer("a", 0, 2, "log"), "a: a log scale needs numbers above 0, got 0"),
-        (lambda: Integer("a", 0.5, 2), "a: bounds are whole numbers, got 0.5"),  # type: ignore[arg-type]
+        (lambda: Integer("a", 0.5, 2), "a: low must be an integer, got 0.5"),  # type: ignore[arg-type]
         (lambda: Integer("a", 1, 2, "logit"), "a: scale is one of linear, log, got 'logit'"),  # type: ignore[arg-type]
         (lambda: Category("a", ()), "a: choices are a list of values"),
         (lambda: Category("a", "relu"), "a: choices are a list of values, got 'relu'"),
@@ -128,8 +128,8 @@ POINT = {"optimiser": "adam", "learning_rate": 0.01, "momentum": 0.9, "depth": 2
         ({"learning_rate": 1.0}, r"learning_rate must be in 0\.0001 … 0\.1, got 1\.0"),
         ({"learning_rate": "0.01"}, "learning_rate: must be a number in"),
         ({"learning_rate": math.nan}, "learning_rate: must be a number in"),
-        ({"depth": 2.0}, r"depth must be a whole number in 1 … 8, got 2\.0"),
-        ({"depth": True}, "depth must be a whole number"),
+        ({"depth": 2.0}, r"depth must be an integer in 1 … 8, got 2\.0"),
+        ({"depth": True}, "depth must be an integer"),
         ({"optimiser": "adamw"}, "optimiser must be one of sgd, momentum, adam, got 'adamw'"),
         ({"input_once": 1}, "input_once must be one of False, True, got 1"),
         ({"optimiser": "sgd"}, "momentum is given, but is active only when optimiser is momentum or adam"),

@@ -10,7 +10,7 @@ from rnnlab.architecture.cells import CELLS
 from rnnlab.tuning.binding import bind, check_space
 from rnnlab.tuning.dimensions import Category, Float, Integer
 from rnnlab.tuning.space import SearchSpace
-from rnnlab.tuning.spaces import NUM_STEPS, SPACES, collins_fixed, collins_space, named_space, zhang_space
+from rnnlab.tuning.spaces import SPACES, collins_fixed, collins_space, named_space, zhang_space
 
 COLLINS_CELLS = ("tanh", "irnn", "ugrnn", "gru", "lstm", "intersection")  # C4
 TASKS = (None, "capacity", "arithmetic", "parentheses")
@@ -29,17 +29,16 @@ def network(cell: str, units: int = 4) -> Architecture:
 
 @pytest.mark.parametrize("cell", COLLINS_CELLS)
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.parametrize("num_steps", [None, NUM_STEPS])
-def test_every_variant_has_10_to_27_dimensions(cell: str, name: str | None, num_steps: tuple[int, int] | None) -> None:
-    """C38."""
-    assert 10 <= len(collins_space(cell, name, num_steps=num_steps)) <= 27
+def test_every_variant_has_10_to_27_dimensions(cell: str, name: str | None) -> None:
+    """C38; a range of steps adds one (C28)."""
+    assert 10 <= len(collins_space(cell, name)) <= 26
 
 
 def test_number_of_dimensions_of_each_variant() -> None:
     """What is counted in C38, by cell, without a range of steps and without a task of its own."""
     counts = {cell: len(collins_space(cell)) for cell in COLLINS_CELLS}
     assert counts == {"tanh": 15, "irnn": 10, "ugrnn": 16, "gru": 16, "lstm": 16, "intersection": 16}
-    assert len(collins_space("gru", "capacity", num_steps=NUM_STEPS)) == 16 + 2 + 1
+    assert len(collins_space("gru", "capacity")) == 16 + 2
     assert len(collins_space("gru", "arithmetic")) == 16 + 1
     assert len(collins_space("gru", "parentheses")) == 16
 
@@ -52,7 +51,6 @@ RANGES = [
     ("C26", "bias_scale", -2.0, 2.0, "linear"),
     ("C26", "read_out_bias_scale", -2.0, 2.0, "linear"),
     ("C27", "gate_bias", 0.0, 6.0, "linear"),
-    ("C28", "num_steps", 50_000, 20_000_000, "log"),
     ("C30", "learning_rate", 1e-4, 1e-1, "log"),
     ("C31", "decay_factor", 1e-3, 1.0, "log"),
     ("C32", "momentum", 0.7310585786300049, 0.9990889488055994, "logit"),
@@ -64,7 +62,7 @@ RANGES = [
 
 @pytest.mark.parametrize(("number", "name", "low", "high", "scale"), RANGES, ids=[row[1] for row in RANGES])
 def test_ranges_are_the_papers(number: str, name: str, low: float, high: float, scale: str) -> None:
-    found = dimension(collins_space("gru", "capacity", num_steps=NUM_STEPS), name)
+    found = dimension(collins_space("gru", "capacity"), name)
     assert isinstance(found, Float | Integer)
     assert (found.low, found.high, found.scale) == (
         pytest.approx(low, rel=1e-12),
@@ -163,17 +161,6 @@ def test_zhangs_grids() -> None:
     assert "gate_bias" not in zhang_space("gru").names
     named = named_space("zhang", network("lstm"), task("adding"))
     assert named.fixed == {"optimiser": "adam", "batch_size": 50}
-
-
-def test_range_of_steps_is_a_dimension_where_it_is_given() -> None:
-    """C28."""
-    found = named_space("collins", network("gru"), task("adding"), num_steps=(100, 5000))
-    steps = dimension(found.space, "num_steps")
-    assert isinstance(steps, Integer)
-    assert (steps.low, steps.high, steps.scale) == (100, 5000, "log")
-    assert "num_steps" not in named_space("collins", network("gru"), task("adding")).space.names
-    with pytest.raises(TuningError, match="zhang's grids have no range of steps"):
-        named_space("zhang", network("gru"), task("adding"), num_steps=(100, 5000))
 
 
 def test_spaces_have_names() -> None:

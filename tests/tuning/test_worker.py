@@ -706,12 +706,12 @@ def test_population_fits_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     small = population_size(long, "cuda")
     assert small == num_fitting(long.architecture, 4, 400, 0.6 * gpu.total_memory)
     assert 1 <= small < 132
-    with pytest.raises(TuningError, match="population must be a whole number of at least 1, got 0"):
+    with pytest.raises(TuningError, match="population must be an integer of at least 1, got 0"):
         population_size(one, "cpu", 0)
 
 
 def test_worker_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(TuningError, match="save_every must be a whole number of at least 1, got 0"):
+    with pytest.raises(TuningError, match="save_every must be an integer of at least 1, got 0"):
         Work(save_every=0)
     with pytest.raises(TuningError, match="grace must be above 0"):
         Work(grace=0)
@@ -724,9 +724,9 @@ def test_device_that_is_not_there_is_one_clear_error(store: Store) -> None:
 
 
 def test_arm_refuses_what_does_not_fit() -> None:
-    with pytest.raises(TuningError, match="num_trials must be a whole number of at least 1, got 0"):
+    with pytest.raises(TuningError, match="num_trials must be an integer of at least 1, got 0"):
         arm(num_trials=0)
-    with pytest.raises(TuningError, match="seed must be a whole number of at least 0, got -1"):
+    with pytest.raises(TuningError, match="seed must be an integer of at least 0, got -1"):
         arm(seed=-1)
     with pytest.raises(TuningError, match="no sampler is named 'pg'"):
         arm(sampler="pg")
