@@ -10,6 +10,7 @@ Every way to run a network, forward and backward, is derived from it. To declare
     mine = register_cell(Cell("mine", gates=("c", "g"), update=update, gate_bias=("g",)))
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
@@ -30,6 +31,7 @@ from rnnlab.errors import ArchitectureError
 from rnnlab.hints import hint
 
 NONLINEARITIES = ("tanh", "relu")
+_NOT_COMPUTED = ("update", "reset", "gate_bias", "depth_gates", "square", "summary")  # formulas, and how cells start
 _SOME_GATES = ("reset_gates", "carry_gates", "other_gates")  # fields of a cell
 
 
@@ -324,6 +326,8 @@ CELLS: dict[str, Cell] = {
 }
 """Every cell by name; `register_cell` adds to it."""
 
+BUILT_IN = frozenset(CELLS)
+
 
 def register_cell(cell: Cell) -> Cell:
     """Register a cell under its name, for use in files, on the command line and in `architecture`.
@@ -344,6 +348,14 @@ def _is_same(one: Cell, other: Cell) -> bool:
         return False
     counts = (1, 2) if one.edge_gates else (1,)
     return all(_recorded(one.formulas(count)) == _recorded(other.formulas(count)) for count in counts)
+
+
+def fingerprint(cell: Cell) -> str:
+    """A digest of what a cell computes, by which a file tells whether the one that is registered is the one it had."""
+    plain = [(each.name, getattr(cell, each.name)) for each in fields(Cell) if each.name not in _NOT_COMPUTED]
+    counts = (1, 2) if cell.edge_gates else (1,)
+    content = repr((plain, [_recorded(cell.formulas(count)) for count in counts]))
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _recorded(formulas: Formulas) -> object:

@@ -1,6 +1,5 @@
 """The model: an architecture with numbers, as an ordinary torch module with a population axis."""
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
@@ -327,22 +326,10 @@ class Model(nn.Module):
         return f"{labelled('path', f'{path}: {reason}')}\n{found}"
 
     def save(self, path: str | Path) -> None:
-        """Write weights and architecture to a safetensors file."""
-        from safetensors import SafetensorError
-        from safetensors.torch import save_file
+        """Write weights and architecture to a safetensors file, for `load_model`."""
+        from rnnlab.engine.model_files import save_model
 
-        tensors = {name: value.detach().contiguous() for name, value in self.arrays.items()}
-        metadata = {
-            "format": "rnnlab model 1",
-            "architecture": json.dumps(self.architecture.to_json()),
-            "population": json.dumps(self.population),
-            "nonlinearity": json.dumps(self.nonlinearity),
-            "frozen": json.dumps([name for name, value in self.arrays.items() if not value.requires_grad]),
-        }
-        try:
-            save_file(tensors, str(path), metadata)
-        except SafetensorError as error:
-            raise ModelError(f"cannot write {path}: {error}") from error
+        save_model(self, path)
 
     @property
     def _any_array(self) -> Tensor:
