@@ -136,9 +136,11 @@ class Waiting(TuningEvent):
 
     Args:
         num_lots: how many lots that is.
+        grace: for how many seconds at most their workers may be silent.
     """
 
     num_lots: int
+    grace: float
 
 
 @dataclass(frozen=True, kw_only=True)

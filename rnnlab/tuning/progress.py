@@ -38,7 +38,8 @@ class Tracker:
         started: how the work on the present study began; None before it has.
         arms: how each arm stands, by name.
         num_workers: how many are at work.
-        num_awaited: how many lots of other workers are waited for; 0 while there is something to do here.
+        awaited_grace: for how long other workers, whose lots are waited for, may be silent; None while there is
+            something to do here.
     """
 
     def __init__(self, place: str | Path, clock: Clock = time.monotonic) -> None:
@@ -51,13 +52,13 @@ class Tracker:
         self.started: WorkStarted | None = None
         self.arms: dict[str, ArmStanding] = {}
         self.num_workers = 0
-        self.num_awaited = 0
+        self.awaited_grace: float | None = None
 
     def __call__(self, event: TuningEvent) -> None:
         """Take an event in."""
         if event.study in self._left:
             return
-        self.num_awaited = event.num_lots if isinstance(event, Waiting) else 0
+        self.awaited_grace = event.grace if isinstance(event, Waiting) else None
         if isinstance(event, WorkStarted):
             self._start(event)
         elif isinstance(event, WorkEnded | WorkerLost):
@@ -151,7 +152,7 @@ class Tracker:
         if self.num_infeasible:
             parts.append(f"{self.num_infeasible} infeasible")
         parts += [part for part in (self.under_way(), *self._best()) if part]
-        if self.num_awaited:
+        if self.awaited_grace is not None:
             parts.append(self.awaited())
         elif self.seconds_left is not None:
             parts.append(f"{duration(self.seconds_left)} left")
@@ -159,7 +160,9 @@ class Tracker:
 
     def awaited(self) -> str:
         """Why this worker is waiting."""
-        return "waits for trials that other workers have" if self.num_awaited else ""
+        if self.awaited_grace is None:
+            return ""
+        return f"waits for trials that other workers have ({duration(self.awaited_grace)}, if killed)"
 
     def _best(self) -> list[str]:
         """The best value of a study of one arm; values of several arms cannot always be compared."""

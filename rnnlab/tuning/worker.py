@@ -306,7 +306,7 @@ class Worker:
         unfinished = [lot for lot in self._lots.all() if not lot.is_finished]
         if not unfinished:
             return True
-        self._report(Waiting(study=self._study, num_lots=len(unfinished)))
+        self._report(Waiting(study=self._study, num_lots=len(unfinished), grace=max(lot.grace for lot in unfinished)))
         time.sleep(min(1.0, self._how.grace / BEATS))
         return False
 

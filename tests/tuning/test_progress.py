@@ -155,8 +155,8 @@ def test_plain_lines_say_the_beginning_now_and_then_and_the_end(place: Path) -> 
     tell(LotTakenOver(was_lost=True, **LOT))
     tell(WorkerLost(study="one", process=7, status=-9, num_left=1))
     clock.now += 20
-    tell(Waiting(study="one", num_lots=1))
-    tell(Waiting(study="one", num_lots=1))
+    tell(Waiting(study="one", num_lots=1, grace=60.0))
+    tell(Waiting(study="one", num_lots=1, grace=60.0))
     for number in range(2, 8):
         tell(ended(number, 0.5, study="one"))
     tell(WorkEnded(study="one", is_complete=True, num_trials=8, seconds=75.0))
@@ -165,7 +165,7 @@ def test_plain_lines_say_the_beginning_now_and_then_and_the_end(place: Path) -> 
         "2 of 8 trials; 1 infeasible; best mse 0.25; 30 s left",
         "goes on with 4 trials of gru, whose worker was lost",
         "worker 7 is gone (status -9); 1 left",
-        "2 of 8 trials; 1 infeasible; best mse 0.25; waits for trials that other workers have",
+        "2 of 8 trials; 1 infeasible; best mse 0.25; waits for trials that other workers have (1 min, if killed)",
         "8 of 8 trials have ended, the last after 1 min 15 s",
     ]
 
@@ -193,8 +193,8 @@ def test_live_display_shows_every_arm(place: Path) -> None:
     assert lines[3].split()[-2:] == ["mse", "0.001"]
     assert lines[4].split() == ["other", "0", "of", "8"]
     assert lines[5] == "2 workers; 50 s left"
-    display(Waiting(study=STUDY, num_lots=1))
-    assert drawn(display)[5] == "2 workers; waits for trials that other workers have"
+    display(Waiting(study=STUDY, num_lots=1, grace=60.0))
+    assert drawn(display)[5] == "2 workers; waits for trials that other workers have (1 min, if killed)"
 
 
 def test_live_display_of_many_arms_fits_on_a_screen(tmp_path: Path) -> None:
