@@ -77,6 +77,8 @@ def train_command(
         raise RnnlabError("--resume needs --checkpoint FOLDER, the folder to resume from")
     chosen = task_from_words(task_name, task_words(context.args))
     settings = [*(hyperparameter or []), *([] if steps is None else [f"num_steps={steps}"])]
+    if start is not None:
+        _check_nothing_is_drawn(settings)
     is_complete = run_and_show(
         network_for(chosen, architecture, units=units, parameters=count(parameters)),
         chosen,
@@ -97,3 +99,14 @@ def train_command(
     )
     if not is_complete:
         raise typer.Exit(130)
+
+
+def _check_nothing_is_drawn(settings: list[str]) -> None:
+    """With --start parameters are there already, so how they are drawn would be said in vain."""
+    from dataclasses import fields
+
+    from rnnlab.engine.initialisation import Initialisation
+
+    given = {word.partition("=")[0] for word in settings}
+    if vain := sorted(given & {field.name for field in fields(Initialisation)}):
+        raise RnnlabError(f"with --start nothing is drawn: leave out {', '.join(vain)}")

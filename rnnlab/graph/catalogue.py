@@ -41,7 +41,7 @@ def named_graph(name: str) -> CyclicGraph:
     for family in CATALOGUE:
         if (numbers := family.match(name)) is not None:
             return family.build(*numbers)
-        if name.lower() == family.pattern.lower():
+        if name.lower() == family.pattern.lower() and re.search("[A-Z]", family.pattern):
             raise GraphError(
                 f"{name!r} is a family: put numbers in place of its capital letters, as in {family.examples[0]!r}"
             )

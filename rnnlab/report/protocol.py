@@ -87,8 +87,8 @@ def _steps(part: Part) -> Iterator[tuple[str, str]]:
     )
     yield (
         "Importance",
-        f"{METHOD} compares the values of a hyperparameter in the best tenth of the trials with those in all trials. "
-        f"It is shown for architectures with at least {FEWEST} complete trials.",
+        f"{METHOD} compares the values of a hyperparameter in the best tenth of the trials, but at least five, with "
+        f"those in all trials. It is shown for architectures with at least {FEWEST} complete trials.",
     )
     yield "Machine", _machine(records)
     yield "Seed and precision", f"seed {arm.seed}; precision {arm.precision}."

@@ -143,7 +143,7 @@ def importance_caption(part: Part) -> str:
     left_out = f" Not shown for {listed(missing)}: too few trials." if missing else ""
     return (
         f"Each hyperparameter's share of the total importance, by {METHOD}. A share is large if the best tenth of the "
-        f"trials has other values of it than all trials together.{left_out}"
+        f"trials (at least five) has other values of it than all trials together.{left_out}"
     )
 
 

@@ -96,7 +96,9 @@ def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     names = [" ".join(_name_parts(row, differing)) for row in rows]
     for name in names:
         if names.count(name) > 1:
-            raise TuningError(f"{names.count(name)} arms are named {name!r}: give their [[arms]] tables a label")
+            raise TuningError(
+                f"{names.count(name)} arms are named {name!r}: give their [[arms]] tables a label, or rename a file"
+            )
     return names
 
 

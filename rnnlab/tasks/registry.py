@@ -269,11 +269,13 @@ def _class_of_file(path: Path) -> "type[AbstractTask]":
     found = [
         value
         for value in vars(module).values()
-        if inspect.isclass(value)
-        and issubclass(value, AbstractTask)
-        and value.__module__ == module.__name__
-        and not inspect.isabstract(value)
+        if inspect.isclass(value) and issubclass(value, AbstractTask) and value.__module__ == module.__name__
     ]
+    whole = [each for each in found if not inspect.isabstract(each)]
+    if found and not whole:
+        lacking = "; ".join(f"{each.__name__} lacks {', '.join(sorted(each.__abstractmethods__))}" for each in found)
+        raise TaskError(f"{path}: {lacking}")
+    found = whole
     if len(found) != 1:
         names = ", ".join(each.__name__ for each in found) or "none"
         raise TaskError(f"{path} must define one task, a dataclass made from AbstractTask; it defines {names}")

@@ -272,6 +272,9 @@ class AbstractTask(ABC):
 
     def finish(self, tally: Tally) -> dict[str, Tensor]:
         """The scores of everything in a tally, by name: each is its sum divided by its count."""
+        if missing := [score.name for score in self.scores if score.name not in tally.sums]:
+            counted = ", ".join(tally.sums) or "nothing"
+            raise TaskError(f"{self}: tally counts {counted}, and lacks what scores declares: {', '.join(missing)}")
         return {score.name: tally.sums[score.name] / tally.counts[score.name] for score in self.scores}
 
     def example(self, batch: Batch) -> Example:

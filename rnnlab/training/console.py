@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rnnlab.architecture.architecture import Architecture
-from rnnlab.engine.model import Model
 from rnnlab.errors import TrainingError
 from rnnlab.tasks.task import AbstractTask
 from rnnlab.training.events import Event, Started
@@ -70,11 +69,14 @@ def run_and_show(
         JsonLines(sys.stdout).write({"event": "Result", **run.to_json()})
     else:
         print(run)
-    if not run.is_complete:
-        print(f"stopped; {how_to_resume}", file=sys.stderr)
-    elif output is not None:
-        _save(run.model, output)
+    is_lost = not run.is_complete and options.get("checkpoint") is None
+    if output is not None and (run.is_complete or is_lost):
+        run.model.save(output)
         print(f"wrote {output}", file=sys.stderr if as_json else sys.stdout)
+    if is_lost and output is not None:
+        print("stopped; the file has the parameters that were best so far, and cannot be resumed", file=sys.stderr)
+    elif not run.is_complete:
+        print(f"stopped; {how_to_resume}", file=sys.stderr)
     return run.is_complete
 
 
@@ -103,12 +105,3 @@ def _how_to_resume(command: Sequence[str], checkpoint: Path | None) -> str:
         return "nothing was saved: with --checkpoint FOLDER it could be resumed"
     words = [*(word for word in command if word != "--resume"), "--resume"]
     return f"resume with: {shlex.join(('rnnlab', *words))}"
-
-
-def _save(model: Model, path: Path) -> None:
-    from safetensors import SafetensorError
-
-    try:
-        model.save(path)
-    except (OSError, SafetensorError) as error:
-        raise TrainingError(f"cannot write {path}: {error}") from error

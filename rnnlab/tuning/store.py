@@ -332,7 +332,7 @@ def _difference(stored: list[dict[str, Any]], values: list[dict[str, Any]], may_
         return f"its arms are {', '.join(names)}, not {', '.join(wanted)}"
     for there, here in zip(stored, values, strict=not may_gain_arms):
         if keys := [key for key in here if key != "num_trials" and _is_other(key, there.get(key), here[key])]:
-            return f"arm {here['name']} differs in {' and '.join(keys)}"
+            return f"arm {here['name']} differs in {' and '.join(_in_words(key, there, here) for key in keys)}"
         if there["num_trials"] > here["num_trials"]:
             return f"arm {here['name']} has {there['num_trials']} trials, which cannot become {here['num_trials']}"
     return None
@@ -340,6 +340,14 @@ def _difference(stored: list[dict[str, Any]], values: list[dict[str, Any]], may_
 
 def _is_other(key: str, there: Any, here: Any) -> bool:
     return _task_differs(there, here) if key == "task" else there != here
+
+
+def _in_words(key: str, there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """What differs; of a task from a file perhaps only what stands in the file."""
+    one, other = there.get(key), here[key]
+    if key == "task" and one is not None and {**one, DIGEST: ""} == {**other, DIGEST: ""}:
+        return f"task: {one['name']}, or a file that it reads, was edited since"
+    return key
 
 
 def _task_differs(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:

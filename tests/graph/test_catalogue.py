@@ -146,6 +146,7 @@ def test_every_example_belongs_to_its_family() -> None:
     ("name", "message"),
     [
         ("tdd", "no architecture is named 'tdd'; did you mean 'td'?"),
+        ("TD", "no architecture is named 'TD'; did you mean 'td'?"),
         ("skip-K", "'skip-K' is a family: put numbers in place of its capital letters, as in 'skip-2'"),
         ("", "no architecture is named ''"),
         ("skip-0", "the skip K must be at least 1, got 0"),

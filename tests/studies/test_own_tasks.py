@@ -88,8 +88,11 @@ def test_edited_task_is_another_one(own: Path) -> None:
     record = ran(own)
     edit(own)
     assert tuned(task(str(own), **SIZES)).name != first.name
-    with pytest.raises(TuningError, match="arm sh differs in task; choose another name"):
+    edited = r"arm sh differs in task: .*own\.py, or a file that it reads, was edited since; choose another name"
+    with pytest.raises(TuningError, match=edited):
         ran(own)
+    with pytest.raises(TuningError, match="arm sh differs in task; choose another name"):
+        ran(own, task={"name": str(own), **SIZES, "length": 6})
     with pytest.raises(
         TuningError, match=r"arm sh differs in task: .*own\.py, or a file that it reads, was edited since"
     ):

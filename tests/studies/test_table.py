@@ -25,7 +25,7 @@ def test_one_row_a_trial_with_all_that_is_known(done: StudyRecord, table: pandas
     assert (row["study"], row["arm"], row["number"], row["state"]) == ("small", "sh", 2, trial.state)
     assert row["point.learning_rate"] == trial.point["learning_rate"]
     assert row["hyperparameter.learning_rate"] == trial.hyperparameters.learning_rate
-    assert row["hyperparameter.square"] == trial.hyperparameters.initialisation.square
+    assert row["hyperparameter.rectangular"] == trial.hyperparameters.initialisation.rectangular
     assert row["task.length"] == 6
     assert row["label.units"] == 4
     assert row["run.path"] == trial.run["path"]

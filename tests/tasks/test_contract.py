@@ -277,3 +277,14 @@ def test_bad_numbers_of_sequences_are_refused(number) -> None:
             problem.batches("test", number)
         with pytest.raises(TaskError, match="members must be an integer of at least 1"):
             problem.sample(3, generator=generator(), members=number)
+
+
+def test_scores_that_a_tally_lacks_are_named() -> None:
+    class Lacking(Adding):
+        def tally(self, outputs: torch.Tensor, batch: Batch) -> Tally:
+            return Tally.of(error=(outputs.sum(), torch.tensor(1.0)))
+
+    problem = Lacking(length=4)
+    batch = problem.sample(3, generator=generator())
+    with pytest.raises(TaskError, match=r"tally counts error, and lacks what scores declares: mse"):
+        problem.finish(problem.tally(contract.random_outputs(problem, batch, None), batch))

@@ -12,6 +12,13 @@ from rnnlab.tasks.capacity import Capacity
 from rnnlab.tasks.registry import argument_names, parse_arguments, task_class, task_from_words
 from rnnlab.tasks.task import AbstractTask
 
+HALF = """
+from rnnlab import AbstractTask
+
+class Half(AbstractTask):
+    def tally(self, outputs, batch):
+        pass
+"""
 OWN = """
 from dataclasses import dataclass
 from rnnlab.tasks.adding import Adding
@@ -63,6 +70,7 @@ def test_own_arguments_come_before_those_that_tasks_share() -> None:
         ("adding", {"lenght": 3}, "adding has no argument 'lenght'; did you mean 'length'?"),
         ("none.py", {}, "cannot read none.py: No such file or directory"),
         ("empty.py", {}, "empty.py must define one task, a dataclass made from AbstractTask; it defines none"),
+        ("half.py", {}, "half.py: Half lacks batches, input_size, loss, num_sequences, num_steps, output_size, scores"),
         ("two.py", {}, "two.py must define one task, a dataclass made from AbstractTask; it defines First, Second"),
         ("broken.py", {}, "cannot load broken.py: SyntaxError"),
         ("fails.py", {}, "cannot load fails.py: ZeroDivisionError: division by zero"),
@@ -77,6 +85,7 @@ def test_bad_names_are_one_clear_line(tmp_path: Path, monkeypatch, name: str, ar
     files = {
         "empty.py": "from rnnlab.tasks.adding import Adding\n",
         "two.py": first + second,
+        "half.py": HALF,
         "broken.py": "class\n",
         "fails.py": "1 / 0\n",
         "plain.py": "from rnnlab.tasks.memory import Memory\n\nclass Plain(Memory):\n    pass\n",

@@ -126,6 +126,23 @@ def test_stopped_run_without_a_folder_says_what_was_missing() -> None:
     assert err == "stopped; nothing was saved: with --checkpoint FOLDER it could be resumed\n"
 
 
+def test_stopped_run_without_a_folder_writes_the_model_that_was_asked_for(tmp_path: Path) -> None:
+    """Half trained, which is better than lost."""
+    path = tmp_path / "half.safetensors"
+    process = start(*WORDS, "-o", str(path))
+    assert process.stdout is not None
+    while '"Stepped"' not in process.stdout.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    events, err = finish(process)
+    assert process.returncode == 130
+    assert not events[-2]["is_complete"]
+    written, last = err.splitlines()
+    assert written == f"wrote {path}"
+    assert last == "stopped; the file has the parameters that were best so far, and cannot be resumed"
+    assert numbers(path)
+
+
 def test_second_request_stops_at_once_and_leaves_signals_as_they_were() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with Interruption() as interruption:

@@ -122,6 +122,10 @@ def bad(capsys, *arguments: str) -> str:
         (["lstm", "--task", "addign"], "no task is named 'addign'; did you mean 'adding'?"),
         (["lstm", *SMALL, "--lenght", "3"], "adding has no argument 'lenght'; did you mean 'length'?"),
         (["lstm", *SMALL, "gru"], "the arguments of a task are --NAME VALUE, got 'gru'"),
+        (
+            ["lstm", *SMALL, "--start", "m.safetensors", "-p", "square=normal"],
+            "with --start nothing is drawn: leave out square",
+        ),
         (["lstm", *SMALL, "-p", "learningrate=1"], "did you mean 'learning_rate'"),
         (["lstm", *SMALL, "-p", "learning_rate=fast"], "learning_rate must be a number above 0, got 'fast'"),
         (["lstm", *SMALL, "-p", "num_steps=3"], "hyperparameter num_steps is given twice"),
