@@ -63,7 +63,8 @@ def architecture(
 
     Args:
         name: `graph`, `graph:cell` or `cell`, as `rnnlab list` shows them; a cell alone means one layer of it,
-            `sh:cell`. Or a `CyclicGraph`.
+            `sh:cell`. Or a `CyclicGraph`: with a period above 1, edges between nodes of the same two names share their
+            matrices over the phases, the shortest delays first. (`mongia-` networks share theirs as their paper says.)
         cell: the cell, if `name` gives none; tanh by default.
         input_size: the width of every input; for tokens, the size of the vocabulary.
         output_size: the width of every output.

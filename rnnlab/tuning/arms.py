@@ -163,7 +163,11 @@ def task_from_json(values: Mapping[str, Any]) -> AbstractTask:
     """
     arguments = {name: value for name, value in values.items() if name != DIGEST}
     path = Path(arguments["name"])
-    if path.suffix == ".py" and not path.exists() and Path(path.name).exists():
+    if path.suffix == ".py" and not path.exists():
+        if not Path(path.name).exists():
+            raise TuningError(
+                f"cannot read {path}, the file of its task: put a copy into this folder or beside the record"
+            )
         arguments["name"] = path.name
     return named_task(**arguments)
 
