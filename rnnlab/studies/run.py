@@ -18,7 +18,7 @@ from rnnlab.studies.repeats import check_may_grow
 from rnnlab.studies.restoring import restore_study
 from rnnlab.studies.specification import StudySpec
 from rnnlab.studies.stages import work_on_stages
-from rnnlab.studies.stored import StoredSpec, is_there, keep_spec, opened
+from rnnlab.studies.stored import StoredSpec, is_there, keep_spec, opened, read_spec
 from rnnlab.tuning.arms import require_data
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.store import DEFAULT, Store
@@ -117,10 +117,13 @@ def add_study(store: Store, spec: StudySpec, rows: Sequence[LabelledArm]) -> Non
         rows: the arms to which that expands.
 
     Raises:
-        TuningError: a different study of that name is there.
+        TuningError: a different study of that name is there, or one with more seeds.
     """
     arms = [row.arm for row in rows]
     check_may_grow(store, spec.study, arms)
+    there = read_spec(store, spec.study)
+    if there is not None and there.spec.seeds > spec.seeds:
+        raise TuningError(f"study {spec.study!r} has {there.spec.seeds} seeds, which cannot become {spec.seeds}")
     store.add_study(spec.study, arms)
     keep_spec(store, spec.study, StoredSpec(spec, {row.arm.name: row.labels for row in rows}))
 

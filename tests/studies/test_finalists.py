@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rnnlab import ArmRecord, Finalist, StudyRecord, load_record, resume_study, run_study, study_status
+from rnnlab import ArmRecord, Finalist, StudyRecord, TuningError, load_record, resume_study, run_study, study_status
 from rnnlab.report.report import make_report
 from rnnlab.studies.comparison import compare_arms
 from rnnlab.studies.expansion import expand
@@ -173,7 +173,9 @@ def test_finalists_are_added_to_a_study_that_has_fewer(three: StudyRecord, tmp_p
 
 def test_added_finalists_have_as_many_seeds_as_the_first(tmp_path: Path) -> None:
     ran(tmp_path, seed=LUCKY, seeds=2, architectures=["gru"])
-    (gru,) = ran(tmp_path, seed=LUCKY, seeds=1, finalists=2, architectures=["gru"]).arms
+    with pytest.raises(TuningError, match="study 'small' has 2 seeds, which cannot become 1"):
+        ran(tmp_path, seed=LUCKY, seeds=1, finalists=2, architectures=["gru"])
+    (gru,) = ran(tmp_path, seed=LUCKY, seeds=2, finalists=2, architectures=["gru"]).arms
     assert [len(each.trials) for each in gru.finalists] == [2, 2]
 
 
