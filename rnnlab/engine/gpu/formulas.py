@@ -81,7 +81,6 @@ def write_formulas(
     outputs: Mapping[str, Expression],
     inputs: Mapping[str, str],
     nonlinearity: str | None,
-    prefix: str,
     language: Language = TRITON,
 ) -> tuple[list[str], dict[str, str]]:
     """Lines that compute `outputs`, and for each the variable (or constant) that holds it.
@@ -92,11 +91,10 @@ def write_formulas(
         outputs: the formulas.
         inputs: the variable that holds each input, by the input's name.
         nonlinearity: `tanh` or `relu`; None if members differ, and the kernel's variable `is_relu` decides.
-        prefix: how the names of new variables begin.
         language: the language of the text.
 
     >>> from rnnlab.architecture.expressions import named, tanh
-    >>> write_formulas({"y": tanh(named("x")) + 1}, {"x": "a"}, None, "e")
+    >>> write_formulas({"y": tanh(named("x")) + 1}, {"x": "a"}, None)
     (['e0 = tanh(a)', 'e1 = e0 + 1.0'], {'y': 'e1'})
     """
     lines: list[str] = []
@@ -113,7 +111,7 @@ def write_formulas(
             found[key] = language.number.format(repr(float(each.number)))
         else:
             arguments = [found[keys[id(part)]] for part in each.arguments]
-            variable = f"{prefix}{len(lines)}"
+            variable = f"e{len(lines)}"
             lines.append(language.line.format(variable, _text(each.operation, arguments, nonlinearity, language)))
             found[key] = variable
     return lines, {name: found[keys[id(output)]] for name, output in outputs.items()}

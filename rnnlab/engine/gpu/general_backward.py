@@ -56,7 +56,7 @@ class _Node:
         with writer.columns(self.width, size):
             inputs: dict[str, str] = {}
             self._load(outputs, inputs, size)
-            lines, found = write_formulas(outputs, inputs, code.nonlinearity, "e")
+            lines, found = write_formulas(outputs, inputs, code.nonlinearity)
             writer.add(*lines)
             for name, variable in found.items():
                 gate = code.program.gates.index(name.removeprefix("d gate "))
@@ -77,7 +77,7 @@ class _Node:
         with writer.columns(self.width, size):
             inputs: dict[str, str] = {}
             self._load(outputs, inputs, size)
-            lines, found = write_formulas(outputs, inputs, code.nonlinearity, "e")
+            lines, found = write_formulas(outputs, inputs, code.nonlinearity)
             writer.add(*lines)
             sums: dict[str, tuple[Place, list[str]]] = {}  # gradients for the same place are added up first
             for name, variable in found.items():

@@ -112,7 +112,7 @@ def _stage(
                 place = writer.per_time("reset", code.key, width)
                 writer.multiply(sums, place, product.name, (width, product.num_gates * width), size, turned=False)
         writer.add(*(f"sum{gate} += given{gate}" for gate in fed))
-        lines, found = write_formulas(outputs, inputs, code.nonlinearity, "e")
+        lines, found = write_formulas(outputs, inputs, code.nonlinearity)
         writer.add(*lines)
         for name, variable in found.items():
             _store(writer, code, name, variable)

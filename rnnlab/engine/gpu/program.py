@@ -94,11 +94,7 @@ class GpuProgram:
         self.arithmetic = ARITHMETIC[precision]
         self.outputs = output_names(self.architecture) if has_outputs else ()
         self.codes = node_codes(plan, choices, has_outputs=has_outputs)
-        self._kernels: dict[Any, Any] = {}
-        self._kept: dict[Any, Any] = {}  # about resident components, needed in every step
-        self._tilings: dict[Any, tuple[Tiling, Tiling] | str] = {}
-        self._moments: dict[Any, Tensor] = {}  # never dropped: recorded CUDA graphs may read them
-        self._is_relu: dict[Any, Tensor] = {}
+        self._kept: dict[Any, Any] = {}  # never dropped: recorded CUDA graphs run its kernels and read its tensors
 
     @cached_property
     def state(self) -> dict[Part, int]:
@@ -180,15 +176,15 @@ class GpuProgram:
         component = self.plan.components[number]
         if component.is_hoisted or self.is_spread or is_interpreted() or not runs_cuda():
             return ()
-        key = ("shapes", number, shared_memory(), cluster_size())
-        if key not in self._kept:
-            found: tuple[Shape, ...] = ()
-            if can_be_resident(component, self.codes_of(component)):
-                factors = [part for part in self.state if self._is_factor(part)]
-                limits = shared_memory(), cluster_size()
-                found = shapes_of(self.resident(number), self.arithmetic, factors, *limits)
-            self._kept[key] = tuple(each for each in found if each.num_programs > 1 or number not in self.relay_of)
-        return self._kept[key]
+        return self.keep(("shapes", number, shared_memory(), cluster_size()), lambda: self._shapes(number))
+
+    def _shapes(self, number: int) -> tuple[Shape, ...]:
+        component = self.plan.components[number]
+        if not can_be_resident(component, self.codes_of(component)):
+            return ()
+        factors = [part for part in self.state if self._is_factor(part)]
+        found = shapes_of(self.resident(number), self.arithmetic, factors, shared_memory(), cluster_size())
+        return tuple(each for each in found if each.num_programs > 1 or number not in self.relay_of)
 
     @cached_property
     def relays(self) -> tuple[tuple[int, ...], ...]:
@@ -218,12 +214,12 @@ class GpuProgram:
     def forward_kernel(self, number: int, shared: frozenset[str]) -> Kernel:
         """The general (Triton) forward kernel of a component; `shared` are the inputs that all members share."""
         codes = self.codes_of(self.plan.components[number])
-        return self._kernel(("forward", number, shared), lambda: general_forward(self._writer(shared), codes))
+        return self._kernel(("general forward", number, shared), lambda: general_forward(self._writer(shared), codes))
 
     def backward_kernel(self, number: int, shared: frozenset[str], wanted: frozenset[Part]) -> Kernel:
         """The same for the backward pass; `wanted` are the parts whose gradients are wanted."""
         codes = self.codes_of(self.plan.components[number])
-        key = ("backward", number, shared, wanted)
+        key = ("general backward", number, shared, wanted)
         return self._kernel(key, lambda: general_backward(self._writer(shared), codes, wanted))
 
     def resident(self, number: int) -> Resident:
@@ -245,12 +241,13 @@ class GpuProgram:
             gradients: for the backward kernel; None for the forward one.
             device: the number of the GPU.
         """
-        key = ("resident", number, shape, shared, gradients, device)
-        if key not in self._kernels:
+
+        def make() -> CudaKernel:
             text = self.resident_text(number, shape, shared, gradients)
             function = CudaFunction(text.source, device, self._shared_bytes(number, shape, gradients is not None))
-            self._kernels[key] = CudaKernel(text, function, 32 * text.num_warps)
-        return self._kernels[key]
+            return CudaKernel(text, function, 32 * text.num_warps)
+
+        return self.keep(("resident kernel", number, shape, shared, gradients, device), make)
 
     def _shared_bytes(self, number: int, shape: Shape, backward: bool) -> int:
         readers = self.readers(number) if backward else ()
@@ -284,13 +281,14 @@ class GpuProgram:
         device: int,
     ) -> RelayKernel:
         """The kernel of a relay; arguments as for `resident_kernel`, with shapes and gradients for each leg."""
-        key = ("relay", legs, shapes, shared, gradients, device)
-        if key not in self._kernels:
+
+        def make() -> RelayKernel:
             text = self.relay_text(legs, shapes, shared, gradients)
             pairs = zip(legs, shapes, strict=True)
             num_bytes = max(self._shared_bytes(number, shape, gradients is not None) for number, shape in pairs)
-            self._kernels[key] = RelayKernel(text, CudaFunction(text.source, device, num_bytes))
-        return self._kernels[key]
+            return RelayKernel(text, CudaFunction(text.source, device, num_bytes))
+
+        return self.keep(("relay kernel", legs, shapes, shared, gradients, device), make)
 
     def relay_text(
         self,
@@ -349,17 +347,20 @@ class GpuProgram:
 
         `sizes` are the numbers of members and sequences.
         """
-        key = (number, sizes, processors, shared_memory(), cluster_size())
-        if key not in self._tilings:
-            spread = self.spread(number)
-            limits = sizes, processors, shared_memory()
-            most = most_pairs() if cluster_size() > 1 else 0
-            backward = spread.tiling(*limits, backward=True, most_pairs=most)
-            passes = [spread.tiling(*limits, backward=False), backward]  # forward pairs were never timed
-            reason = spread.obstacle or f"it does not fit into {processors.all} multiprocessors at once"
-            is_possible = spread.obstacle is None and None not in passes
-            self._tilings[key] = (passes[0], passes[1]) if is_possible else reason  # type: ignore[assignment]
-        return self._tilings[key]
+        key = ("tilings", number, sizes, processors, shared_memory(), cluster_size())
+        return self.keep(key, lambda: self._tilings(number, sizes, processors))
+
+    def _tilings(self, number: int, sizes: tuple[int, int], processors: Processors) -> tuple[Tiling, Tiling] | str:
+        spread = self.spread(number)
+        if spread.obstacle is not None:
+            return spread.obstacle
+        limits = sizes, processors, shared_memory()
+        most = most_pairs() if cluster_size() > 1 else 0
+        forward = spread.tiling(*limits, backward=False)  # forward pairs were never timed
+        backward = spread.tiling(*limits, backward=True, most_pairs=most)
+        if forward is None or backward is None:
+            return f"it does not fit into {processors.all} multiprocessors at once"
+        return forward, backward
 
     def spread_kernel(
         self,
@@ -379,13 +380,13 @@ class GpuProgram:
             device: the number of the GPU.
         """
         cut = (tiling.rows, tiling.units, tiling.is_early, tiling.is_paired)
-        key = ("spread", number, cut, shared, gradients, device)
-        if key not in self._kernels:
+
+        def make() -> CudaKernel:
             writer = self.spread_writer(number, tiling, shared)
             text = spread_forward(writer) if gradients is None else spread_backward(writer, *gradients)
-            function = CudaFunction(text.source, device, writer.most_shared)
-            self._kernels[key] = CudaKernel(text, function, 32 * text.num_warps)
-        return self._kernels[key]
+            return CudaKernel(text, CudaFunction(text.source, device, writer.most_shared), 32 * text.num_warps)
+
+        return self.keep(("spread kernel", number, cut, shared, gradients, device), make)
 
     def spread_writer(self, number: int, tiling: Tiling, shared: frozenset[str]) -> SpreadWriter:
         """A writer for the text of a spread component's kernel."""
@@ -408,10 +409,11 @@ class GpuProgram:
         return tuple(found)
 
     def _kernel(self, key: Any, write: Callable[[], KernelText]) -> Kernel:
-        if key not in self._kernels:
+        def make() -> Kernel:
             text = write()
-            self._kernels[key] = Kernel(text, compiled(text.source))
-        return self._kernels[key]
+            return Kernel(text, compiled(text.source))
+
+        return self.keep(key, make)
 
     def _writer(self, shared: frozenset[str]) -> Writer:
         is_fast = self.precision == "bf16" and not is_interpreted()
@@ -419,22 +421,20 @@ class GpuProgram:
 
     def is_relu(self, code: NodeCode, device: torch.device) -> Tensor:
         """Which members have the nonlinearity relu, [P], if they differ; copied once, for the host waits for copies."""
-        key = (code.key, device)
-        if key not in self._is_relu:
-            self._is_relu[key] = torch.as_tensor(code.choice).to(torch.int32).view(-1).to(device)
-        return self._is_relu[key]
+        key = ("is_relu", code.key, device)
+        return self.keep(key, lambda: torch.as_tensor(code.choice).to(torch.int32).view(-1).to(device))
 
     def moments(self, number: int, num_steps: int, first_step: int, device: torch.device, *, backward: bool) -> Tensor:
         """A component's moments in the order in which they run, [moments, 2]: the node's number in it, and the time."""
-        key = (number, num_steps, first_step % self.architecture.period, device, backward)
-        if key not in self._moments:
+
+        def make() -> Tensor:
             component = self.plan.components[number]
             place = {code.key: place for place, code in enumerate(self.codes_of(component))}
             slots = self.plan.moments(component, num_steps, first_step)
             found = [(place[node], time) for slot in slots for node, time in slot]
-            array = torch.tensor(found[::-1] if backward else found, dtype=torch.int32)
-            self._moments[key] = array.to(device)
-        return self._moments[key]
+            return torch.tensor(found[::-1] if backward else found, dtype=torch.int32).to(device)
+
+        return self.keep(("moments", number, num_steps, first_step % self.architecture.period, device, backward), make)
 
 
 def _is_narrow_reader(node: NodeCode, reader: NodeCode, product: Product) -> bool:

@@ -336,7 +336,7 @@ class ResidentWriter(CudaWriter):
 
     def formulas(self, code: NodeCode, outputs: Mapping[str, Expression], inputs: Mapping[str, str]) -> dict[str, str]:
         """Lines that compute formulas for number `u` of a row; the text of each output."""
-        lines, found = write_formulas(outputs, inputs, code.nonlinearity, "e", CUDA)
+        lines, found = write_formulas(outputs, inputs, code.nonlinearity, CUDA)
         self.add(*lines)
         return found
 

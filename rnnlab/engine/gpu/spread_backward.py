@@ -160,7 +160,7 @@ class _Backward(SpreadNode):
             self._pass_on(found)
 
     def _formulas(self, outputs: Mapping[str, Expression]) -> dict[str, str]:
-        lines, found = write_formulas(outputs, self.inputs, self.code.nonlinearity, "e", CUDA)
+        lines, found = write_formulas(outputs, self.inputs, self.code.nonlinearity, CUDA)
         self.writer.add(*lines)
         return found
 

@@ -134,7 +134,7 @@ class _Forward(SpreadNode):
                 self.writer.add(f"const float sum{gate} = {self.sum_of(stage, place)}{given};")
             self.writer.add(*(f"waiting{gate}[e] = sum{gate};" for gate in waiting))
             inputs = self.inputs | {f"gate {gates[gate]}": f"sum{gate}" for gate in self.sums[number]}
-            lines, found = write_formulas(outputs, inputs, self.code.nonlinearity, "e", CUDA)
+            lines, found = write_formulas(outputs, inputs, self.code.nonlinearity, CUDA)
             self.writer.add(*lines)
             for name in sorted(found, key=lambda name: name.startswith("gate ")):  # what others wait for comes first
                 self._store(name, found[name])
