@@ -24,7 +24,7 @@ from rnnlab.architecture.specs import EdgeSpec, Encoding, Initial, NodeSpec
 from rnnlab.errors import ArchitectureError
 from rnnlab.graph.catalogue import CATALOGUE, Family, named_graph
 from rnnlab.graph.cyclic import CyclicGraph
-from rnnlab.graph.elements import Edge, NodeKey
+from rnnlab.graph.elements import Edge, Kind, NodeKey
 from rnnlab.hints import hint, nearest
 
 Units = int | Mapping[str, int]
@@ -36,8 +36,8 @@ ALTERNATING = {"mongia-b": False, "mongia-c": True, "mongia-d": False, "special-
 class BuildOptions(TypedDict, total=False):
     """The keyword arguments of `architecture`, for functions that pass them on."""
 
-    input_size: Required[int]
-    output_size: Required[int]
+    input_size: Required[Units]
+    output_size: Required[Units]
     units: Units | None
     parameters: int | None
     fit: Fit
@@ -50,8 +50,8 @@ def architecture(
     name: str | CyclicGraph,
     cell: str | None = None,
     *,
-    input_size: int,
-    output_size: int,
+    input_size: Units,
+    output_size: Units,
     units: Units | None = None,
     parameters: int | None = None,
     fit: Fit = "under",
@@ -66,8 +66,8 @@ def architecture(
             `sh:cell`. Or a `CyclicGraph`: with a period above 1, edges between nodes of the same two names share their
             matrices over the phases, the shortest delays first. (`mongia-` networks share theirs as their paper says.)
         cell: the cell, if `name` gives none; tanh by default.
-        input_size: the width of every input; for tokens, the size of the vocabulary.
-        output_size: the width of every output.
+        input_size: the width of every input, or a width for each name; for tokens, the size of the vocabulary.
+        output_size: the same for outputs.
         units: the width of every hidden node, or a width for each name.
         parameters: instead of `units`, the number of trainable parameters to fit; all layers then get the same width.
         fit, count: with `parameters`, how to fit and what counts, as in `fit_units`.
@@ -159,8 +159,8 @@ class Recipe:
     graph: CyclicGraph
     cells: Mapping[NodeKey, str]
     alternating: bool | None  # as in ALTERNATING; None for every other family
-    input_size: int
-    output_size: int
+    input_size: Units
+    output_size: Units
     encoding: Encoding
     initial: Initial
 
@@ -174,24 +174,32 @@ class Recipe:
         return built if self.graph.period == 1 or self.alternating is not None else tied_over_phases(built)
 
     def _nodes(self, units: Units) -> list[NodeSpec]:
-        hidden = {node.name for node in self.graph.nodes if node.kind == "hidden"}
-        widths = dict(units) if isinstance(units, Mapping) else dict.fromkeys(hidden, units)
-        if widths.keys() != hidden:
-            given = ", ".join(sorted(widths)) or "none"
-            raise ArchitectureError(f"units must give a width to each of {', '.join(sorted(hidden))}; got {given}")
-        fixed = {"input": self.input_size, "output": self.output_size}
+        widths = {
+            **self._widths("hidden", units, "units"),
+            **self._widths("input", self.input_size, "input_size"),
+            **self._widths("output", self.output_size, "output_size"),
+        }
         return [
             NodeSpec(
                 name=node.name,
                 kind=node.kind,
                 phase=node.phase,
-                units=widths[node.name] if node.kind == "hidden" else fixed[node.kind],
+                units=widths[node.name],
                 cell=self.cells.get(node.key),
                 encoding=self.encoding if node.kind == "input" else "values",
                 initial=self.initial if node.kind != "input" else "learned",
             )
             for node in self.graph.nodes
         ]
+
+    def _widths(self, kind: Kind, given: Units, what: str) -> dict[str, int]:
+        """The width of each node of a kind by name."""
+        names = {node.name for node in self.graph.nodes if node.kind == kind}
+        widths = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
+        if widths.keys() != names:
+            found = ", ".join(sorted(map(str, widths))) or "none"
+            raise ArchitectureError(f"{what} must give a width to each of {', '.join(sorted(names))}; got {found}")
+        return widths
 
     def _edge(self, edge: Edge) -> EdgeSpec:
         source, target = (self.cells.get(key) for key in (edge.source, edge.target))

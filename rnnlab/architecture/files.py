@@ -1,5 +1,6 @@
 """Architectures from files and to files, in the JSON form; and what a user may write where one is wanted."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
@@ -208,12 +209,12 @@ def _check_options(found: Architecture, file: str, cell: str | None, options: Bu
     for given in ("units", "parameters"):
         if options.get(given) is not None:
             raise ArchitectureError(f"{file} gives widths itself, so {given} cannot be set; take units out of the file")
-    wanted = {"input": options["input_size"], "output": options["output_size"]}
+    sizes = {"input": options["input_size"], "output": options["output_size"]}
     for node in found.nodes:
-        if node.units != wanted.get(node.kind, node.units):
-            raise ArchitectureError(
-                f"{file}: {node.kind} {node.name!r} has {node.units} units, {wanted[node.kind]} are needed"
-            )
+        size = sizes.get(node.kind, node.units)
+        wanted = size.get(node.name) if isinstance(size, Mapping) else size
+        if node.units != wanted:
+            raise ArchitectureError(f"{file}: {node.kind} {node.name!r} has {node.units} units, {wanted} are needed")
         if node.kind == "input" and node.encoding != options.get("encoding", node.encoding):
             raise ArchitectureError(
                 f"{file}: input {node.name!r} takes {node.encoding}, {options.get('encoding')} are needed"

@@ -1,6 +1,7 @@
 """Networks by name: which node gets which cell, which edges carry, which matrices are shared."""
 
 import pytest
+import torch
 
 from rnnlab import (
     CATALOGUE,
@@ -9,6 +10,7 @@ from rnnlab import (
     ArchitectureError,
     CyclicGraph,
     GraphError,
+    Model,
     architecture,
     measure,
     named_graph,
@@ -209,6 +211,8 @@ def test_encoding_and_initial_state_are_passed_on() -> None:
         ("td:lstm", {"cell": "gru"}, ArchitectureError, "'td:lstm' names cell 'lstm', the argument cell is 'gru'"),
         ("td", {"units": None}, ArchitectureError, "give units or parameters, one of the two; got None and None"),
         ("td", {"parameters": 9}, ArchitectureError, "give units or parameters, one of the two; got 4 and 9"),
+        ("td", {"input_size": {"u": 4}}, ArchitectureError, "input_size must give a width to each of x; got u"),
+        ("td", {"output_size": {}}, ArchitectureError, "output_size must give a width to each of y; got none"),
         ("td", {"units": {"h1": 4}}, ArchitectureError, "units must give a width to each of h1, h2; got h1"),
         ("td", {"units": {"h1": 4, "h2": 0}}, ArchitectureError, "node 'h2': units must be an integer of at least 1"),
         ("td", {"units": "4"}, ArchitectureError, "units must be an integer of at least 1, got '4'"),
@@ -221,3 +225,15 @@ def test_wrong_requests_are_refused(name: str, options, error, message: str) -> 
     with pytest.raises(error) as caught:
         build(name, **options)
     assert message in str(caught.value)
+
+
+def test_inputs_and_outputs_may_have_widths_of_their_own() -> None:
+    edges = [("u", "h", 0), ("v", "h", 0), ("h", "h", 1), ("h", "y", 0), ("h", "z", 0)]
+    graph = CyclicGraph([("u", "input"), ("v", "input"), ("h",), ("y", "output"), ("z", "output")], edges)
+    made = architecture(graph, "gru", input_size={"u": 3, "v": 2}, output_size={"y": 1, "z": 5}, units=4)
+    assert {node.name: node.units for node in made.nodes} == {"u": 3, "v": 2, "h": 4, "y": 1, "z": 5}
+    model = Model(made, seed=0)
+    outputs, _ = model(torch.ones(2, 6, 5))  # side by side, in the order of their names
+    assert outputs.shape == (2, 6, 6)
+    named, _ = model({"u": torch.ones(2, 6, 3), "v": torch.ones(2, 6, 2)})
+    assert torch.equal(named, outputs)
