@@ -1,7 +1,6 @@
 """The specifications of studies in a table of their store: what each was made from, and the labels of its arms."""
 
 import json
-import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,18 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Column, MetaData, String, Table, Text
-from sqlalchemy.exc import SQLAlchemyError
 
 from rnnlab.errors import TuningError
 from rnnlab.studies.specification import StudySpec
-from rnnlab.tuning.store import Store
-
-_TABLES = MetaData()
-SPECS = Table(
-    "rnnlab_specs", _TABLES, Column("study", String(200), primary_key=True), Column("content", Text, nullable=False)
-)
-_ATTEMPTS = 5
+from rnnlab.tuning.store import SPECS, Store
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,6 @@ def is_there(store: str | Path) -> bool:
 
 def keep_spec(store: Store, study: str, stored: StoredSpec) -> None:
     """Store a specification, replacing an older one: the study was found to be the same."""
-    _make_table(store)
     content = json.dumps(stored.to_json())
     if not store.insert(SPECS.insert().values(study=study, content=content)):
         with store.transaction() as connection:
@@ -81,21 +71,5 @@ def keep_spec(store: Store, study: str, stored: StoredSpec) -> None:
 def read_spec(store: Store, study: str) -> StoredSpec | None:
     """The specification of a study; None if it was made without one, as by `tune`."""
     with store.transaction() as connection:
-        if not sqlalchemy.inspect(connection).has_table(SPECS.name):
-            return None
         content = connection.scalar(sqlalchemy.select(SPECS.c.content).where(SPECS.c.study == study))
     return None if content is None else StoredSpec.from_json(json.loads(content))
-
-
-def _make_table(store: Store) -> None:
-    """Create the table. Processes that begin at once may both try: the slower one finds it at its next attempt."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            with store.engine.begin() as connection:
-                _TABLES.create_all(connection)
-            return
-        except SQLAlchemyError as error:
-            if attempt == _ATTEMPTS - 1:
-                with store.errors():
-                    raise error
-            time.sleep(0.1 * 2**attempt)

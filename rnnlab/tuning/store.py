@@ -70,6 +70,12 @@ SITTINGS = Table(
     Column("seconds", Double, nullable=False),
     Column("num_trials", Integer, nullable=False),
 )
+SPECS = Table(  # what studies of many arms were made from (`studies/stored.py`)
+    "rnnlab_specs",
+    _TABLES,
+    Column("study", String(200), primary_key=True),
+    Column("content", Text, nullable=False),
+)
 
 
 class Store:
