@@ -190,8 +190,8 @@ class Architecture:
         return tuple(found.values())
 
     def num_parameters(self, count: Iterable[str] = CATEGORIES) -> int:
-        """How many trainable parameters there are in the categories in `count`."""
-        counted = set(count)
+        """How many trainable parameters there are in the categories in `count`, or in the one that it is."""
+        counted = {count} if isinstance(count, str) else set(count)
         if unknown := counted - set(CATEGORIES):
             raise ArchitectureError(f"count knows {', '.join(CATEGORIES)}; got {', '.join(sorted(unknown))}")
         return sum(spec.size for spec in self.parameters if spec.category in counted)

@@ -21,7 +21,7 @@ def fit_units(
         parameters: the number of trainable parameters to fit.
         fit: `under` takes the largest width that does not exceed `parameters` (C8); `nearest` the one that comes
             closest to it (Z53), the smaller of two that come equally close.
-        count: which categories of parameters count.
+        count: which categories of parameters count, or the one that does.
 
     Raises:
         ArchitectureError: even one unit is too many, or what is counted does not grow with the width.
@@ -34,7 +34,7 @@ def fit_units(
     parameters = as_integer(parameters, "parameters", ArchitectureError)
     if fit not in ("under", "nearest"):
         raise ArchitectureError(f"fit is under or nearest, got {fit!r}")
-    counted = tuple(count)
+    counted = (count,) if isinstance(count, str) else tuple(count)
 
     @cache
     def size(units: int) -> int:

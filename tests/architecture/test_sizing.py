@@ -142,3 +142,11 @@ def test_fit_takes_any_builder() -> None:
     widths = {node.name: node.units for node in fitted.nodes}
     assert widths["h1"] == 2 * widths["h2"]
     assert fitted.num_parameters() <= 5_000 < narrowing(widths["h2"] + 1).num_parameters()
+
+
+def test_one_category_may_be_counted() -> None:
+    made = architecture("sh", input_size=2, output_size=1, parameters=100, count="weights")
+    assert made == architecture("sh", input_size=2, output_size=1, parameters=100, count=["weights"])
+    assert made.num_parameters("weights") == made.num_parameters(["weights"]) <= 100
+    with pytest.raises(ArchitectureError, match=r"count knows .*; got weight$"):
+        made.num_parameters("weight")
