@@ -222,6 +222,40 @@ def test_results_come_from_the_machine_that_they_are_said_to(name: str) -> None:
     assert all(each.study.startswith(f"{name}-gpu") for each in record.sittings)
 
 
+def test_notes_state_the_whole_run_of_checks_and_races() -> None:
+    results = json.loads((ROOT / "benchmarks" / "results" / "gpu-h200.json").read_text())
+    notes = " ".join((ROOT / "benchmarks" / "NOTES.md").read_text().split())
+    checks, seconds = results["checks"], results["seconds"]["all"]
+    assert (checks["wrong"], checks["not_finished"], checks["random_networks"]) == ([], [], 200)
+    assert f"{checks['comparisons']} comparisons, the 200 random networks among them, none wrong." in notes
+    assert f"It took {seconds:.0f} s (goal 480)" in notes
+    assert seconds < 480
+    memory = [row["memory_ratio"] for row in results["single"] if row["peer"] == "cudnn"]
+    assert f"four layers of 512 {max(memory):.2f} (goal 1.5)" in notes
+
+
+def test_remarks_on_long_capacity_state_what_its_record_has() -> None:
+    names = {"tanh": "RNN", "ugrnn": "a UGRNN", "irnn": "an IRNN", "lstm": "an LSTM", "gru": "a GRU"}
+    best: dict[str, float] = {}
+    for each in make_reproduction.records()["collins-capacity-long"].arms:
+        trials = [trial for trial in each.all_trials if trial.value is not None]
+        best[names[each.labels["cell"]]] = max((trial.value or 0.0) / trial.num_parameters for trial in trials)
+    (first, most), *others = sorted(best.items(), key=lambda item: -item[1])
+    *middle, last = (f"{name} {bits:.1f}" for name, bits in others)
+    remarks = " ".join((make_reproduction.RESULTS / "notes" / "collins-capacity-long.md").read_text().split())
+    assert f"the best {first} stores {most:.1f} bits per parameter, {', '.join(middle)} and {last}." in remarks
+
+
+def test_deviations_state_the_measured_first_gradients_of_networks_with_skips() -> None:
+    rows = json.loads((ROOT / "results" / "checks" / "start-scale.json").read_text())["gradients"]
+    skips = [row for row in rows if not row["network"].startswith("grid") and row["scale"] == 1.0]
+    norms = [norm for row in skips for norm in row["norms"]]
+    least, most = (f"{norm:.0e}".replace("e+0", "e").replace("e+", "e") for norm in (min(norms), max(norms)))
+    for name in ("zhang-table2", "zhang-section45"):
+        deviations = str(find_spec(name, scale="gpu").document["paper"]["deviations"])
+        assert f"first gradients of networks with skips on MNIST are {least} to {most} (" in deviations
+
+
 def longer_training(name: str) -> list[dict]:
     return json.loads((ROOT / "results" / "checks" / f"{name}-steps.json").read_text())["networks"]
 

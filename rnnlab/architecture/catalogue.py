@@ -175,9 +175,9 @@ class Recipe:
 
     def _nodes(self, units: Units) -> list[NodeSpec]:
         widths = {
-            **self._widths("hidden", units, "units"),
-            **self._widths("input", self.input_size, "input_size"),
-            **self._widths("output", self.output_size, "output_size"),
+            **widths_by_name(self.graph, "hidden", units, "units"),
+            **widths_by_name(self.graph, "input", self.input_size, "input_size"),
+            **widths_by_name(self.graph, "output", self.output_size, "output_size"),
         }
         return [
             NodeSpec(
@@ -191,15 +191,6 @@ class Recipe:
             )
             for node in self.graph.nodes
         ]
-
-    def _widths(self, kind: Kind, given: Units, what: str) -> dict[str, int]:
-        """The width of each node of a kind by name."""
-        names = {node.name for node in self.graph.nodes if node.kind == kind}
-        widths = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
-        if widths.keys() != names:
-            found = ", ".join(sorted(map(str, widths))) or "none"
-            raise ArchitectureError(f"{what} must give a width to each of {', '.join(sorted(names))}; got {found}")
-        return widths
 
     def _edge(self, edge: Edge) -> EdgeSpec:
         source, target = (self.cells.get(key) for key in (edge.source, edge.target))
@@ -225,6 +216,16 @@ class Recipe:
         if edge.delay == self.graph.period:
             found.append(replace(edge, transform="identity", carry=None))
         return found
+
+
+def widths_by_name(graph: CyclicGraph, kind: Kind, given: Units, what: str) -> dict[str, int]:
+    """The width of each node of a kind; `what` is the argument that was given, for the message."""
+    names = {node.name for node in graph.nodes if node.kind == kind}
+    widths = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    if widths.keys() != names:
+        found = ", ".join(sorted(map(str, widths))) or "none"
+        raise ArchitectureError(f"{what} must give a width to each of {', '.join(sorted(names))}; got {found}")
+    return widths
 
 
 def _alternating_node(node: NodeSpec, *, one_matrix: bool) -> NodeSpec:

@@ -1,12 +1,11 @@
 """Architectures from files and to files, in the JSON form; and what a user may write where one is wanted."""
 
-from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from rnnlab.architecture.architecture import Architecture, checked_architecture
-from rnnlab.architecture.catalogue import BuildOptions, architecture, split_name
+from rnnlab.architecture.catalogue import BuildOptions, architecture, split_name, widths_by_name
 from rnnlab.architecture.cells import named_cell
 from rnnlab.architecture.specs import EdgeSpec, NodeSpec
 from rnnlab.errors import ArchitectureError, RnnlabError
@@ -209,12 +208,15 @@ def _check_options(found: Architecture, file: str, cell: str | None, options: Bu
     for given in ("units", "parameters"):
         if options.get(given) is not None:
             raise ArchitectureError(f"{file} gives widths itself, so {given} cannot be set; take units out of the file")
-    sizes = {"input": options["input_size"], "output": options["output_size"]}
+    wanted = {
+        **widths_by_name(found.graph, "input", options["input_size"], f"{file}: input_size"),
+        **widths_by_name(found.graph, "output", options["output_size"], f"{file}: output_size"),
+    }
     for node in found.nodes:
-        size = sizes.get(node.kind, node.units)
-        wanted = size.get(node.name) if isinstance(size, Mapping) else size
-        if node.units != wanted:
-            raise ArchitectureError(f"{file}: {node.kind} {node.name!r} has {node.units} units, {wanted} are needed")
+        if node.units != wanted.get(node.name, node.units):
+            raise ArchitectureError(
+                f"{file}: {node.kind} {node.name!r} has {node.units} units, {wanted[node.name]} are needed"
+            )
         if node.kind == "input" and node.encoding != options.get("encoding", node.encoding):
             raise ArchitectureError(
                 f"{file}: input {node.name!r} takes {node.encoding}, {options.get('encoding')} are needed"

@@ -1,5 +1,6 @@
 """`rnnlab train`."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -103,8 +104,6 @@ def train_command(
 
 def _check_nothing_is_drawn(settings: list[str]) -> None:
     """With --start parameters are there already, so how they are drawn would be said in vain."""
-    from dataclasses import fields
-
     from rnnlab.engine.initialisation import Initialisation
 
     given = {word.partition("=")[0] for word in settings}

@@ -30,13 +30,16 @@ def save_model(model: Model, path: str | Path) -> None:
         "cells": {cell.name: fingerprint(cell) for cell in model.architecture.cells if cell.name not in BUILT_IN},
     }
     tensors = {name: value.detach().contiguous() for name, value in model.arrays.items()}
+    place = Path(path)
+    was_there = place.exists()
     try:
-        place = Path(path)
         place.touch()
         mode = place.stat().st_mode  # that of the user's other files: safetensors lets nobody else read those it makes
         save_file(tensors, str(path), {_KEY: json.dumps(about)})
         place.chmod(mode)
     except (OSError, SafetensorError) as error:
+        if not was_there and place.is_file():
+            place.unlink()  # nothing half-written stays
         raise ModelError(f"cannot write {path}: {error}") from error
 
 

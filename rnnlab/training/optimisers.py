@@ -154,8 +154,8 @@ def _root(values: Tensor, *, out: Tensor) -> Tensor:
     """The square roots of values, in the memory of `out`.
 
     torch divides roots among threads from 2048 numbers on, other operations from 32,768 on: where other processes keep
-    the cores busy, the wait for a second thread takes a thousand times as long as the roots of a small network. Nor are
-    its roots correctly rounded, so they depend on where a number lies; numpy's are.
+    the cores busy, the wait for a second thread takes a thousand times as long as the roots of a small network. numpy's
+    are made on one thread, and are correctly rounded, so that they are the same in any population.
     """
     if values.device.type == "cpu":
         np.sqrt(values.numpy(), out=out.numpy())

@@ -155,6 +155,7 @@ def test_find_takes_a_file_that_says_everything(folder: Path) -> None:
         ("own.json", {"parameters": 500}, "own.json gives widths itself, so parameters cannot be set"),
         ("own.json", {"units": 5}, "own.json gives widths itself, so units cannot be set"),
         ("own.json", {"input_size": 4}, "own.json: input 'x' has 3 units, 4 are needed"),
+        ("own.json", {"input_size": {"u": 3}}, "own.json: input_size must give a width to each of x; got u"),
         ("own.json", {"output_size": 1}, "own.json: output 'y' has 2 units, 1 are needed"),
         ("own.json", {"encoding": "tokens"}, "own.json: input 'x' takes values, tokens are needed"),
         ("graph.json", {}, "give units or parameters"),

@@ -165,6 +165,20 @@ def test_arrays_of_integers_are_refused(tmp_path: Path) -> None:
         load_model(path)
 
 
+def test_nothing_half_written_stays_and_an_older_file_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    path, *_ = saved(tmp_path)
+    before = path.read_bytes()
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    for place in (path, tmp_path / "new.safetensors"):
+        with pytest.raises(ModelError, match="No space left on device"):
+            make().save(place)
+    assert path.read_bytes() == before
+    assert not (tmp_path / "new.safetensors").exists()
+
+
 def test_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "model.safetensors"
     with pytest.raises(ModelError, match=rf"^cannot write {re.escape(str(path))}: "):
