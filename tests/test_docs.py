@@ -12,6 +12,7 @@ import pytest
 
 from rnnlab import CELLS
 from rnnlab.cli import main
+from rnnlab.studies.expansion import expand
 from rnnlab.studies.finding import find_spec
 from rnnlab.studies.statistics import explained_share
 from tests.pages import blocks, run_examples
@@ -209,6 +210,15 @@ def test_records_are_of_the_specifications_as_they_stand(name: str) -> None:
     record = make_reproduction.records()[name]
     assert record.spec is not None
     assert record.spec.document == find_spec(name, scale=record.spec.scale).document
+
+
+@pytest.mark.parametrize("name", make_reproduction.records())
+def test_records_can_be_continued_by_their_specifications(name: str) -> None:
+    """Their arms are those of today, whatever they were called then."""
+    record = make_reproduction.records()[name]
+    assert record.spec is not None
+    rows = expand(find_spec(name, scale=record.spec.scale))
+    assert {each.arm.content for each in record.arms} == {row.arm.content for row in rows}
 
 
 @pytest.mark.parametrize("name", make_reproduction.records())

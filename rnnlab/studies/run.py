@@ -1,6 +1,7 @@
 """Run a study: make its arms, tune all of them, train the best settings over seeds; here, in processes, or on Ray."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -109,7 +110,7 @@ def _found(spec: StudySpec | str | Path, scale: str | None) -> StudySpec:
 
 
 def add_study(store: Store, spec: StudySpec, rows: Sequence[LabelledArm]) -> None:
-    """Store a study, so that workers can find it; one that is there stays, but may gain trials, seeds or finalists.
+    """Store a study, so that workers can find it; one that is there stays, but may gain arms, trials, seeds, finalists.
 
     Args:
         store: where to store it.
@@ -119,13 +120,23 @@ def add_study(store: Store, spec: StudySpec, rows: Sequence[LabelledArm]) -> Non
     Raises:
         TuningError: a different study of that name is there, or one with more seeds.
     """
+    rows = _as_stored(store, spec.study, rows)
     arms = [row.arm for row in rows]
     check_may_grow(store, spec.study, arms)
     there = read_spec(store, spec.study)
     if there is not None and there.spec.seeds > spec.seeds:
         raise TuningError(f"study {spec.study!r} has {there.spec.seeds} seeds, which cannot become {spec.seeds}")
-    store.add_study(spec.study, arms)
+    store.add_study(spec.study, arms, may_gain_arms=True)
     keep_spec(store, spec.study, StoredSpec(spec, {row.arm.name: row.labels for row in rows}))
+
+
+def _as_stored(store: Store, study: str, rows: Sequence[LabelledArm]) -> list[LabelledArm]:
+    """The arms that the store has first, by the names that they have there: more arms may take more to tell apart."""
+    found = store.arms(study) if study in store.study_names() else ()
+    stored = {arm.content: arm.name for arm in found}
+    names = {arm.name: place for place, arm in enumerate(found)}
+    renamed = [replace(row, arm=replace(row.arm, name=stored.get(row.arm.content, row.arm.name))) for row in rows]
+    return sorted(renamed, key=lambda row: names.get(row.arm.name, len(names)))
 
 
 def resume_study(

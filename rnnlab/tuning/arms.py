@@ -99,6 +99,11 @@ class Arm:
         """Whether higher values are better."""
         return self.score.better == "higher"
 
+    @property
+    def content(self) -> str:
+        """What makes two arms the same, whatever they are called and however many trials they have."""
+        return json.dumps(self.to_json() | {"name": "", "num_trials": 0}, sort_keys=True)
+
     def new_sampler(self) -> AbstractSampler:
         """The sampler that suggests points."""
         return sampler(self.sampler, **self.sampler_options)

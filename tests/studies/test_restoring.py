@@ -128,3 +128,11 @@ def test_file_of_a_record_is_gone_on_with(whole: StudyRecord, tmp_path: Path) ->
     replace(whole, arms=tuple(cut)).save(tmp_path / "record.json")
     again = resume_study(str(tmp_path / "record.json"), store=tmp_path / "new.db")
     assert results(again) == results(whole)
+
+
+def test_arms_are_added_to_a_study_that_was_put_back(whole: StudyRecord, tmp_path: Path) -> None:
+    put_back(whole, tmp_path / "store.db")
+    more = run_study(spec(**GRID, architectures=["gru", "lstm", "sh"]), store=tmp_path / "store.db")
+    assert [each.arm.name for each in more.arms] == ["gru", "sh", "lstm"]
+    assert results(more)[: len(results(whole))] == results(whole)
+    assert more.is_complete

@@ -137,6 +137,29 @@ def test_more_trials_or_seeds_are_added_until_the_best_is_decided(tmp_path: Path
     assert load_record("small", tmp_path / "rnnlab.db") == most
 
 
+def test_arms_are_added_at_any_time(tmp_path: Path) -> None:
+    """Those that are there are not trained again, neither in tuning nor over seeds."""
+    first = ran(tmp_path, architectures=["gru"], seeds=2, finalists=2)
+    both = ran(tmp_path, architectures=["sh", "gru"], seeds=2, finalists=2)
+    assert both.is_complete
+    (gru, sh) = both.arms
+    assert gru == first.arms[0]
+    assert (len(sh.trials), [len(each.trials) for each in sh.finalists]) == (4, [2, 2])
+    assert [each.num_trials for each in both.sittings[len(first.sittings) :]] == [4, 4]
+    with pytest.raises(TuningError, match="its arms are gru, sh, not gru"):
+        ran(tmp_path, architectures=["gru"], seeds=2, finalists=2)
+
+
+def test_arms_that_are_there_keep_their_names(tmp_path: Path) -> None:
+    """With more arms, more is needed to tell them apart."""
+    first = ran(tmp_path, seeds=0)
+    both = ran(tmp_path, seeds=0, units=[3, 4])
+    assert [each.arm.name for each in both.arms] == ["gru", "sh", "gru units 3", "sh units 3"]
+    assert [each.labels["units"] for each in both.arms] == [4, 4, 3, 3]
+    assert [each.trials for each in both.arms[:2]] == [each.trials for each in first.arms]
+    assert ran(tmp_path, seeds=0, units=[3, 4]).arms == both.arms
+
+
 def test_worker_that_comes_later_finds_what_was_decided(tmp_path: Path) -> None:
     """Whatever it would have chosen itself."""
     ran(tmp_path, trials=4, seeds=0)
