@@ -266,6 +266,20 @@ def test_deviations_state_the_measured_first_gradients_of_networks_with_skips() 
         assert f"first gradients of networks with skips on MNIST are {least} to {most} (" in deviations
 
 
+def test_docs_state_what_lstms_need_from_nothing_and_where_they_go_on() -> None:
+    runs = json.loads((ROOT / "results" / "checks" / "carried-state.json").read_text())["runs"]
+    last = {(run["network"], run["by"], run["restart"]): run["marks"][-1] for run in runs}
+    assert {mark["step"] for mark in last.values()} == {6000}
+    td, torchs = last["td:lstm", "rnnlab", 0.0], last["sh:lstm", "torch", 0.0]
+    nothing = [f"{mark['from_nothing']:.1f}" for mark in (td, torchs)]
+    (same,) = {f"{mark['carried_on']:.1f}" for mark in last.values()}
+    restarted = [mark["from_nothing"] for (*_, restart), mark in last.items() if restart == 0.01]
+    assert {f"{bits:.1f}" for bits in restarted} == {same}
+    stated = " ".join((ROOT / "docs" / "training.md").read_text().split())
+    assert f"needed {same} bits per character where they went on from training, but {' and '.join(nothing)}" in stated
+    assert f"with a `restart` of 0.01 needed {same} either way" in stated
+
+
 def longer_training(name: str) -> list[dict]:
     return json.loads((ROOT / "results" / "checks" / f"{name}-steps.json").read_text())["networks"]
 

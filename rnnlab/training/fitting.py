@@ -29,6 +29,8 @@ def check_fit(architecture: Architecture, task: AbstractTask, members: Sequence[
     _check_seeds(task, {member.batch_seed for member in members})
     _check_widths(architecture, task)
     check_direction(architecture, task)
+    if task.feed != "stream" and any(member.restart for member in members):
+        raise TrainingError(f"{task} has no streams that could begin again: leave out restart")
 
 
 def check_task(task: Any, taker: str) -> None:

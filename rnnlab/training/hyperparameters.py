@@ -49,6 +49,8 @@ class Hyperparameters:
         dropout: the share of units that the outputs do not see in a step, the same for all its sequences (P).
         batch_size: how many sequences a step has; the task's own by default (C10, Z52).
         truncation: how many time steps gradients flow back over; the state is carried on (P).
+        restart: where a long text is read as streams, the share of streams that begin from nothing at each batch,
+            drawn at random, instead of going on from the state that they had.
         num_steps: the number of training steps (C28).
         evaluate_every: the number of steps between evaluations on the validation split.
         patience: training ends after this many evaluations in a row without improvement (Z52).
@@ -84,6 +86,7 @@ class Hyperparameters:
     dropout: float = 0.0
     batch_size: int | None = None
     truncation: int | None = None
+    restart: float = 0.0
     num_steps: int = 10_000
     evaluate_every: int = 1000
     patience: int | None = None
@@ -209,6 +212,7 @@ _RANGES = {
     "l2": (0.0, math.inf, ""),
     "weight_noise": (0.0, math.inf, ""),
     "dropout": (0.0, 1.0, "high"),
+    "restart": (0.0, 1.0, ""),
     "explosion": (1.0, math.inf, "low"),
 }
 _SCALES = (

@@ -1,4 +1,4 @@
-"""Weight noise and dropout (P): what is drawn for each member at each step, and what it does to the numbers."""
+"""What is drawn for each member at each step, and what weight noise and dropout (P) do to its numbers."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,14 +9,14 @@ from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.numbers import Layout
 from rnnlab.training.seeds import seeded
 
-NORMAL, UNIFORM = "weight noise", "dropout"
+NORMAL, UNIFORM, RESTARTS = "weight noise", "dropout", "restarts"
 
 
 class Noise:
-    """Random numbers for weight noise and for dropout, by the seed of each member.
+    """Random numbers for weight noise, dropout and restarts, by the seed of each member.
 
     So repetitions of a setting with other seeds have other noise, while what a member is given does not depend on who
-    is trained beside it. Noise and dropout have generators of their own: neither shifts the other's draws.
+    is trained beside it. Each purpose has generators of its own: none shifts the others' draws.
 
     Args:
         members: whose seeds.
@@ -28,6 +28,7 @@ class Noise:
         self._all_seeds = self._seeds = tuple(member.seed for member in members)
         purposes = [NORMAL] * any(member.weight_noise for member in members)
         purposes += [UNIFORM] * any(member.dropout for member in members)
+        purposes += [RESTARTS] * any(member.restart for member in members)
         self.generators = {
             (purpose, own): seeded(f"{purpose} of seed {own}", seed, device)
             for purpose in purposes
@@ -44,9 +45,9 @@ class Noise:
         """So many numbers for each member, [P, count]; [count] where all members have the same seed."""
         return self._drawn(torch.randn, NORMAL, count)
 
-    def uniform(self, count: int) -> Tensor:
+    def uniform(self, count: int, purpose: str = UNIFORM) -> Tensor:
         """The same, between 0 and 1."""
-        return self._drawn(torch.rand, UNIFORM, count)
+        return self._drawn(torch.rand, purpose, count)
 
     def _drawn(self, draw: Callable[..., Tensor], purpose: str, count: int) -> Tensor:
         def row(generator: torch.Generator) -> Tensor:

@@ -14,6 +14,7 @@ from rnnlab.training.hyperparameters import Hyperparameters
 from rnnlab.training.learning import Rules, learn
 from rnnlab.training.noise import Disturbance, Noise
 from rnnlab.training.numbers import Layout, arrays_of
+from rnnlab.training.restarts import Restarts
 from rnnlab.training.state import TrainingState
 
 
@@ -38,6 +39,7 @@ class TrainingStep:
         self.rules = Rules.of(members, dtype=dtype, device=device)
         self._fused = FusedLearning(self.rules) if has_fused(device) else None
         self.disturbance = Disturbance(layout, members, device)
+        self._restarts = Restarts(members, device)
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
@@ -73,6 +75,10 @@ class TrainingStep:
     def _outputs(self, batch: Batch) -> Tensor:
         """The networks' outputs; gradients flow back over `truncation` time steps, but never into an earlier batch."""
         carried = self.state.carried if batch.continues else None
+        if carried is not None and self._restarts.are_used:
+            num_streams = self.feed.batch_size
+            start = self.model.initial_state(num_streams)
+            carried = self._restarts.applied(carried, start, num_streams, self._noise)
         outputs: list[Tensor] = []
         for piece in pieces(batch, self.truncation, self.task):
             output, carried = self.model(piece, carried, batch.lengths, only_last=self.task.only_last)

@@ -38,7 +38,7 @@ NAMES = (
         "collins-text8",
         "collins-parentheses",
     ),
-    *("collins-arithmetic", "collins-random", "collins-robustness"),
+    *("collins-arithmetic", "collins-random", "collins-random-long", "collins-robustness"),
     *("pascanu-music", "pascanu-ptb-char", "pascanu-ptb-word", "mongia-recall", "mongia-sst"),
 )
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from rnnlab import AbstractTask, Architecture, Hyperparameters, Model
+from rnnlab.engine.state import State
 from rnnlab.training.feed import Feed, batch_seeds
 from rnnlab.training.seeds import seeded
 
@@ -38,11 +39,14 @@ def train_plainly(architecture: Architecture, task: AbstractTask, member: Hyperp
     )
     optimiser = optimiser_of(member, list(model.parameters()))
     feed = Feed(task, member.batch_size or task.batch_size, batch_seeds([member], seed), torch.device("cpu"))
+    restarts = seeded(f"restarts of seed {member.seed}", seed)
     losses: list[float] = []
     state = None
     for step in range(member.num_steps):
         batch = feed.next()
         state = state if batch.continues else None
+        if state is not None and member.restart:
+            state = begun_again(state, model, torch.rand(feed.batch_size, generator=restarts) < member.restart)
         outputs: list[Tensor] = []
         axis = 1
         for piece in batch.inputs.split(member.truncation or batch.inputs.shape[axis], dim=axis):
@@ -62,6 +66,14 @@ def train_plainly(architecture: Architecture, task: AbstractTask, member: Hyperp
         optimiser.step()
         losses.append(loss.item())
     return Trained(model, losses)
+
+
+def begun_again(state: State, model: Model, streams: Tensor) -> State:
+    start = model.initial_state(len(streams))
+    rows = [(start if begins else state, row) for row, begins in enumerate(streams.tolist())]
+    return State(
+        state.step, {part: torch.stack([of.values[part][:, row] for of, row in rows], dim=1) for part in state.values}
+    )
 
 
 def clip(parameters: list[Tensor], member: Hyperparameters) -> None:

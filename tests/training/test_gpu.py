@@ -29,10 +29,11 @@ def test_graph_and_single_steps_are_the_same_bit_for_bit(name: str) -> None:
     assert graphed.members[-1].outcome == "infeasible"
 
 
+@pytest.mark.parametrize("restart", [0.0, 0.3])
 @pytest.mark.parametrize("size", [13, 61])  # passes of one batch and of several
-def test_graph_of_a_stream_and_single_steps_are_the_same_bit_for_bit(size: int) -> None:
+def test_graph_of_a_stream_and_single_steps_are_the_same_bit_for_bit(size: int, restart: float) -> None:
     problem = Letters(size=size)
-    of = [quick(seed=seed, batch_size=2, num_steps=25) for seed in range(3)]
+    of = [quick(seed=seed, batch_size=2, num_steps=25, restart=restart) for seed in range(3)]
     graphed, plain = (train(network(problem), problem, of, device="cuda", use_graph=use) for use in (True, False))
     assert_same_run(graphed, plain)
 

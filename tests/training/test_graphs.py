@@ -38,10 +38,12 @@ def trained(problem: Letters, *, use_graph: bool, **options) -> Run:
 
 
 @pytest.mark.parametrize("size", [13, 25, 61])  # passes of one batch, of two, and of five
-@pytest.mark.parametrize("truncation", [None, 2])
-def test_recorded_steps_of_a_stream_are_the_ordinary_ones(on_the_cpu: None, size: int, truncation: int | None) -> None:
+@pytest.mark.parametrize(("truncation", "restart"), [(None, 0.0), (2, 0.0), (None, 0.4)])
+def test_recorded_steps_of_a_stream_are_the_ordinary_ones(
+    on_the_cpu: None, size: int, truncation: int | None, restart: float
+) -> None:
     problem = Letters(size=size)
-    of = [member.changed(truncation=truncation) for member in members()]
+    of = [member.changed(truncation=truncation, restart=restart) for member in members()]
     recorded, plain = (train(network(problem), problem, of, use_graph=use) for use in (True, False))
     assert_same_run(recorded, plain)
 

@@ -73,6 +73,12 @@ def test_batches_that_cannot_be_drawn_for_each_member_are_refused(problem: Abstr
         train(network(problem, "gru"), problem, members)
 
 
+def test_restarts_need_streams() -> None:
+    problem = adding()
+    with pytest.raises(TrainingError, match=r"adding.* has no streams that could begin again: leave out restart"):
+        train(network(problem), problem, [quick(), quick(restart=0.1)])
+
+
 def test_runs_in_turn_are_those_one_after_another(tmp_path: Path) -> None:
     problem = adding()
     names, members = ("tanh", "td:gru"), [quick(seed=seed, num_steps=5 + 10 * seed) for seed in range(2)]

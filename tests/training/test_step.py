@@ -3,15 +3,18 @@
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rnnlab import AbstractTask, Batch, TrainingError, train
+from rnnlab.engine.state import State
 from rnnlab.training.feed import Feed
 from rnnlab.training.learning import member_norms
 from rnnlab.training.noise import Disturbance, Noise
 from rnnlab.training.numbers import Layout, arrays_of
+from rnnlab.training.restarts import Restarts
 from rnnlab.training.step import pieces
 from tests.tasks.contract import WAITING, Recorder
 from tests.training.oracle import train_plainly
@@ -94,6 +97,41 @@ def test_stream_carries_its_state_from_batch_to_batch_and_begins_anew() -> None:
         states.append(next(iter(step.state.carried.values.values())).clone())
     assert not any(torch.equal(one, other) for one, other in pairwise(states))
     assert step.feed.position == 2, "a pass has 5 batches"
+
+
+@pytest.mark.parametrize("name", ["gru", "clockwork"])
+@pytest.mark.parametrize("restart", [0.3, 1.0])
+def test_streams_begin_again_as_in_torch(restart: float, name: str) -> None:
+    """Each from the learned initial state, which then has a gradient; whatever period the network has."""
+    letters, values = Letters(), {"optimiser": "sgd", "learning_rate": 0.5, "restart": restart, "seed": 3}
+    member = quick(num_steps=12, batch_size=2, **values)
+    wanted = train_plainly(network(letters, name), letters, member)
+    step = training_step(letters, [member.changed(restart=0.0, learning_rate=0.1), member], name)
+    losses: list[float] = []
+    for _ in range(12):
+        step()
+        losses.append(float(step.state.losses[1]))
+    torch.testing.assert_close(losses, wanted.losses, rtol=2e-4, atol=1e-6)
+    torch.testing.assert_close(
+        step.state.numbers[1], Layout(network(letters, name)).gather(arrays_of(wanted.model))[0], rtol=2e-3, atol=2e-5
+    )
+    carried_on = train_plainly(network(letters, name), letters, member.changed(restart=0.0))
+    assert losses[:1] == pytest.approx(carried_on.losses[:1])
+    assert not np.allclose(losses[2:], carried_on.losses[2:], rtol=1e-3)
+
+
+def test_as_many_streams_begin_again_as_their_member_says() -> None:
+    members = [quick(restart=0.25), quick(), quick(restart=0.25, seed=1), quick(restart=0.25, learning_rate=0.1)]
+    shape = (len(members), 4000, 2, 3)  # two steps are remembered, of three units
+    carried, start = State(1, {("h", "h"): torch.ones(shape)}), State(0, {("h", "h"): torch.zeros(shape)})
+    found = Restarts(members, CPU).applied(carried, start, 4000, Noise(members, 0, CPU))
+    (values,) = found.values.values()
+    assert found.step == 1
+    assert (values == values[:, :, :1, :1]).all(), "a stream begins again as a whole"
+    again = values[:, :, 0, 0] == 0
+    assert again.float().mean(dim=1).tolist() == pytest.approx([0.25, 0.0, 0.25, 0.25], abs=0.03)
+    assert (again[0] == again[3]).all()
+    assert (again[0] != again[2]).any()
 
 
 def test_weight_noise_is_drawn_for_matrices_alone_and_alike_for_members_of_one_seed() -> None:
