@@ -252,8 +252,8 @@ def test_remarks_on_long_capacity_state_what_its_record_has() -> None:
         best[names[each.labels["cell"]]] = max((trial.value or 0.0) / trial.num_parameters for trial in trials)
     (first, most), *others = sorted(best.items(), key=lambda item: -item[1])
     *middle, last = (f"{name} {bits:.1f}" for name, bits in others)
-    remarks = " ".join((make_reproduction.RESULTS / "notes" / "collins-capacity-long.md").read_text().split())
-    assert f"the best {first} stores {most:.1f} bits per parameter, {', '.join(middle)} and {last}." in remarks
+    stated = f"the best {first} stores {most:.1f} bits per parameter, {', '.join(middle)} and {last}."
+    assert stated in remarks("collins-capacity-long")
 
 
 def test_deviations_state_the_measured_first_gradients_of_networks_with_skips() -> None:
@@ -278,6 +278,64 @@ def test_docs_state_what_lstms_need_from_nothing_and_where_they_go_on() -> None:
     stated = " ".join((ROOT / "docs" / "training.md").read_text().split())
     assert f"needed {same} bits per character where they went on from training, but {' and '.join(nothing)}" in stated
     assert f"with a `restart` of 0.01 needed {same} either way" in stated
+
+
+CELL_NAMES = {"gru": "GRUs", "lstm": "LSTMs", "ugrnn": "UGRNNs", "tanh": "RNNs", "irnn": "IRNNs"}
+
+
+def remarks(name: str) -> str:
+    return " ".join((make_reproduction.RESULTS / "notes" / f"{name}.md").read_text().split())
+
+
+def test_remarks_on_lstms_of_table_1_state_what_its_record_has() -> None:
+    stated = remarks("zhang-table1")
+    found = {each.labels["architecture"]: each for each in make_reproduction.records()["zhang-table1"].arms[8:]}
+    bits = {
+        name: [(trial.outcome, trial.scores["test"]["bits_per_character_first74"]) for trial in each.trials_over_seeds]
+        for name, each in found.items()
+    }
+    mean = {name: sum(score for _, score in each) / len(each) for name, each in bits.items()}
+    assert f"st has {mean['st:lstm']:.3f} bits and bu {mean['bu:lstm']:.3f}," in stated
+    early, ended = (
+        {name: sorted(score for outcome, score in each if outcome == wanted) for name, each in bits.items()}
+        for wanted in ("stopped early", "finished")
+    )
+    sh, td = early["sh:lstm"], early["td:lstm"]
+    assert (len(sh), len(td), early["st:lstm"], early["bu:lstm"]) == (1, 4, [], [])
+    assert f"at {sh[0]:.2f} and at {td[0]:.2f} to {td[-1]:.2f} bits" in stated
+    (only,), others = ended["td:lstm"], ended["sh:lstm"]
+    assert f"has {only:.3f}, sh's other four {others[0]:.3f} to {others[-1]:.3f}." in stated
+
+
+def test_remarks_on_longer_random_settings_state_what_the_records_have() -> None:
+    stated, found = remarks("collins-random-long"), make_reproduction.records()
+    long, short = found["collins-random-long"], found["collins-random"]
+    losses: dict[tuple[str, int], list[list[float]]] = {}
+    for one, other in zip(long.arms, short.arms, strict=True):
+        assert [trial.point for trial in one.trials] == [trial.point for trial in other.trials[:88]]
+        assert one.arm.name == other.arm.name
+        losses[one.labels["cell"], one.labels["depth"]] = [
+            [trial.scores["test"]["cross_entropy"] for trial in trials[:88] if trial.value is not None]
+            for trials in (one.trials, other.trials)
+        ]
+    learned = {key: [sum(loss < 17.5 for loss in each) for each in both] for key, both in losses.items()}
+    cells = [(learned[cell, 1], name) for cell, name in CELL_NAMES.items()]
+    after = ", ".join(f"{count} {name}" for (count, _), name in cells[:-1])
+    before = ", ".join(str(count) for (_, count), _ in cells[:-1])
+    assert f"{after} and {cells[-1][0][0]} {cells[-1][1]} are below 17.5" in stated
+    assert f"after {before} and {cells[-1][0][1]} with 1500 steps" in stated
+    deep = {cell: count for (cell, depth), count in learned.items() if depth == 8}
+    new, old = deep.pop("intersection")
+    assert not any(map(any, deep.values()))
+    assert f"{new} +RNNs and no others, after {old}." in stated
+    means = {cell: sum(each) / len(each) for (cell, depth), (each, _) in losses.items() if depth == 1}
+    gru, ugrnn, lstm = (f"{means[cell]:.1f}" for cell in ("gru", "ugrnn", "lstm"))
+    assert f"the smallest mean ({gru}, then UGRNN {ugrnn} and LSTM {lstm})" in stated
+    well = {cell: sum(loss < 10 for loss in losses[cell, 1][0]) for cell in means}
+    assert f"{well['gru']} are below 10, against {well['ugrnn']} of the UGRNN and {well['lstm']} of the LSTM" in stated
+    best = {key: min(both[0]) for key, both in losses.items()}
+    assert f"all, {best['ugrnn', 1]:.2f}, is a UGRNN's; the best GRU is at {best['gru', 1]:.2f}." in stated
+    assert f"at best to {best['intersection', 8]:.1f}" in stated
 
 
 def longer_training(name: str) -> list[dict]:
