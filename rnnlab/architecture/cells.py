@@ -59,7 +59,8 @@ class Cell:
         edge_gates: gates that exist once for each carry edge; `gates.NAME` is then a tuple, and so is `carried`.
         has_depth_input: whether the cell uses its depth input unchanged (+RNN).
         nonlinearity: the nonlinearity of a node that specifies none itself.
-        square: how square matrices into such a node start, unless a model's `Initialisation` says otherwise.
+        square: how the matrix starts by which such a node reads its own state, unless a model's `Initialisation` says
+            otherwise.
         summary: a short description, for `rnnlab list`.
     """
 

@@ -75,13 +75,15 @@ class Initialisation:
 
     Args:
         square: how square matrices from hidden to hidden nodes are drawn, each gate's block by itself; one of MATRICES.
-            By default what the cell says: `identity` for an IRNN, and `glorot` for all others.
+            By default `glorot`, except where a cell says how its recurrence starts, as an IRNN does: `identity`.
         rectangular: the same for all other matrices.
         square_scale, rectangular_scale: the factors of these matrices; an identity matrix is not scaled (C24).
         bias: `constant` or `normal` (C25).
         bias_scale: the constant, or the factor of a standard normal (C26).
         gate_bias: b^fg, added to the bias of the gates that the cell names (C20, C27).
         depth_gate_bias: b^{fg,y}, the same for a gate through depth, as +RNN has it (C20); by default `gate_bias`.
+        edge_gate_bias: the same for the forget gates of all edges but the first that bring a node a cell state, as
+            `lstm-edges` has them; by default `gate_bias`. Gates that begin open add up: -1 balances a `gate_bias` of 1.
         read_out_scale: the factor of matrices into outputs; by default as for other matrices of their shape.
         read_out_bias, read_out_bias_scale: the same for the biases of outputs; by default as for other biases.
     """
@@ -94,6 +96,7 @@ class Initialisation:
     bias_scale: float = 0.0
     gate_bias: float = 0.0
     depth_gate_bias: float | None = None
+    edge_gate_bias: float | None = None
     read_out_scale: float | None = None
     read_out_bias: str | None = None
     read_out_bias_scale: float | None = None
@@ -108,6 +111,11 @@ class Initialisation:
             if getattr(self, field) not in known:
                 raise ArchitectureError(f"{field} is constant or normal, got {getattr(self, field)!r}")
 
+    def added_to(self, kind: str) -> float:
+        """What is added to the biases of gates of that kind, one of `gate_bias` and those that default to it."""
+        value = getattr(self, kind)
+        return self.gate_bias if value is None else value
+
     def bias_of(self, category: str) -> tuple[str, float]:
         """How biases of a category are drawn, and their scale."""
         if category != "read-out biases":
@@ -120,7 +128,7 @@ def initial_arrays(
     architecture: Architecture, members: Sequence[Initialisation], generator: torch.Generator
 ) -> dict[str, Tensor]:
     """The numbers of a population by name, [P, ...] in float64; members are drawn one after another."""
-    biased, squares = _biased_gates(architecture), _squares(architecture)
+    biased, squares = _biased_gates(architecture), _recurrences(architecture)
     arrays = [
         {spec.name: _array(spec, member, biased, squares, generator) for spec in architecture.parameters}
         for member in members
@@ -131,7 +139,7 @@ def initial_arrays(
 def _array(
     spec: ParameterSpec,
     member: Initialisation,
-    biased: dict[str, dict[str, bool]],
+    biased: dict[str, dict[str, str]],
     squares: dict[str, str],
     generator: torch.Generator,
 ) -> Tensor:
@@ -148,11 +156,9 @@ def _array(
         values = torch.full(spec.shape, scale, dtype=torch.float64)
     width = spec.shape[0] // len(spec.blocks)
     for number, gate in enumerate(spec.blocks):
-        is_depth = biased.get(spec.name, {}).get(gate)
-        if is_depth is not None:
-            depth = member.depth_gate_bias
-            extra = depth if is_depth and depth is not None else member.gate_bias
-            values[number * width : (number + 1) * width] += extra
+        kind = biased.get(spec.name, {}).get(gate)
+        if kind is not None:
+            values[number * width : (number + 1) * width] += member.added_to(kind)
     return values
 
 
@@ -166,26 +172,29 @@ def _block(spec: ParameterSpec, member: Initialisation, square: str, generator: 
     return MATRICES[kind](rows, columns, generator) * (1.0 if kind == "identity" else scale)
 
 
-def _squares(architecture: Architecture) -> dict[str, str]:
-    """How each matrix starts by its target's cell, if it is square."""
+def _recurrences(architecture: Architecture) -> dict[str, str]:
+    """How the matrix starts by which a node reads its own state, as its cell says; the nearest, if it reads several."""
     for cell in architecture.cells:
         if cell.square not in MATRICES:
             raise ArchitectureError(f"cell {cell.name!r}: square is one of {', '.join(MATRICES)}, got {cell.square!r}")
-    return {
-        architecture.matrix_name(edge): architecture.cell(edge.target).square
-        for edge in architecture.edges
-        if architecture.by_key[edge.target].kind == "hidden"
-    }
+    found: dict[str, str] = {}
+    for node in architecture.nodes:
+        own = [edge for edge in architecture.incoming(node.key) if edge.source[0] == node.name]
+        if node.cell is not None and own:
+            nearest = min(own, key=lambda edge: edge.delay)
+            found[architecture.matrix_name(nearest)] = architecture.cell(node.key).square
+    return found
 
 
-def _biased_gates(architecture: Architecture) -> dict[str, dict[str, bool]]:
-    """For each bias the gates that b^fg is added to, and whether they are gates through depth."""
-    found: dict[str, dict[str, bool]] = {}
+def _biased_gates(architecture: Architecture) -> dict[str, dict[str, str]]:
+    """For each bias the gates that b^fg is added to, and the field of `Initialisation` that says how much."""
+    found: dict[str, dict[str, str]] = {}
     for node in architecture.nodes:
         if node.cell is not None:
-            name = architecture.bias_name(node.key)
             cell, edges = named_cell(node.cell), range(len(architecture.carries(node.key)))
-            declared = {gate: gate for gate in cell.gates}
-            declared |= {f"{gate}{number}": gate for gate in cell.edge_gates for number in edges}
-            found[name] = {gate: kind in cell.depth_gates for gate, kind in declared.items() if kind in cell.gate_bias}
+            kinds = {gate: "depth_gate_bias" if gate in cell.depth_gates else "gate_bias" for gate in cell.gate_bias}
+            own = {gate: kinds[gate] for gate in cell.gates if gate in kinds}
+            first = {f"{gate}0": kinds[gate] for gate in cell.edge_gates if gate in kinds}
+            further = {f"{gate}{edge}": "edge_gate_bias" for gate in cell.edge_gates if gate in kinds for edge in edges}
+            found[architecture.bias_name(node.key)] = own | further | first
     return found

@@ -217,11 +217,11 @@ _RANGES = {
 }
 _SCALES = (
     *("square_scale", "rectangular_scale", "read_out_scale", "bias_scale", "read_out_bias_scale"),
-    *("gate_bias", "depth_gate_bias"),
+    *("gate_bias", "depth_gate_bias", "edge_gate_bias"),
 )
 _OPTIONAL = (
     *("batch_seed", "batch_size", "truncation", "patience", "inverse_decay_steps", "clip_norm", "clip_value"),
-    *("read_out_scale", "read_out_bias_scale", "depth_gate_bias"),
+    *("read_out_scale", "read_out_bias_scale", "depth_gate_bias", "edge_gate_bias"),
 )
 
 

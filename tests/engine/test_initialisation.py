@@ -134,19 +134,21 @@ def test_square_input_matrices_count_as_rectangular() -> None:
     assert not torch.equal(found["h->y[0]"][0], torch.eye(4, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("name", ["sh:irnn", "stack-2:irnn"])
-def test_irnns_start_as_the_identity_unless_told_otherwise(name: str) -> None:
-    """C13; in every cell but the IRNN's it is Glorot's distribution."""
-    found = arrays(name)
-    squares = [
-        matrix for key, matrix in found.items() if key.startswith("h") and not key.endswith("y[0]") and "->" in key
-    ]
-    assert len(squares) == {"sh:irnn": 1, "stack-2:irnn": 3}[name]
-    assert all(torch.equal(matrix[0], torch.eye(4, dtype=torch.float64)) for matrix in squares)
-    told, relu = (
-        arrays(*each, **how)["h->h[1]"] for each, how in ((["sh:irnn"], {"square": "glorot"}), (["sh:relu"], {}))
-    )
-    assert torch.equal(told, relu)
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("sh:irnn", ["h->h[1]"]),
+        ("stack-2:irnn", ["h1->h1[1]", "h2->h2[1]"]),  # not from layer to layer
+        ("skip-3:irnn", ["h->h[1]"]),  # two identities would add up
+        ("td:irnn", ["h1->h1[1]", "h2->h2[1]"]),
+    ],
+)
+def test_recurrences_of_irnns_start_as_the_identity_unless_told_otherwise(name: str, wanted: list[str]) -> None:
+    """C13; every other matrix, and every other cell's, starts from Glorot's distribution."""
+    found, relu = arrays(name), arrays(name.replace("irnn", "relu"))
+    assert [key for key, matrix in found.items() if torch.equal(matrix[0], torch.eye(*matrix[0].shape))] == wanted
+    told = arrays(name, square="glorot")
+    assert all(torch.equal(told[key], relu[key]) for key in relu)
 
 
 def test_a_cell_says_how_its_square_matrices_start(monkeypatch: pytest.MonkeyPatch) -> None:

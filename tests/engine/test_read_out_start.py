@@ -60,6 +60,22 @@ def test_gates_through_depth_and_time_have_biases_of_their_own() -> None:
             assert set(blocks["gy"].tolist()) == set(blocks["gh"].tolist()) == {2.0}
 
 
+def test_forget_gates_of_further_edges_have_a_bias_of_their_own() -> None:
+    """With 1 and -1 both together let through as much as came in."""
+    network = architecture("skip-3:lstm-edges", input_size=2, output_size=1, units=3)
+    for edge_gate_bias, wanted in ((None, 1.0), (-1.0, -1.0)):
+        member = Initialisation(gate_bias=1.0, edge_gate_bias=edge_gate_bias)
+        (bias,) = initial_arrays(network, [member], torch.Generator().manual_seed(0))["h bias"]
+        gates = dict(zip(network.gates(("h", 0)), bias.chunk(5), strict=True))
+        assert {gate: set(block.tolist()) for gate, block in gates.items()} == {
+            **{gate: {0.0} for gate in "gio"},
+            "f0": {1.0},
+            "f1": {wanted},
+        }
+        carried = sum(torch.sigmoid(gates[gate]) for gate in ("f0", "f1"))
+    assert carried.tolist() == pytest.approx([1.0] * 3)
+
+
 def test_bias_through_depth_is_for_cells_that_have_such_a_gate() -> None:
     lstm = architecture("lstm", input_size=2, output_size=1, units=3)
     arrays = [
@@ -72,7 +88,7 @@ def test_bias_through_depth_is_for_cells_that_have_such_a_gate() -> None:
 def test_values_that_cannot_be_are_refused() -> None:
     with pytest.raises(ArchitectureError, match="read_out_bias is constant or normal, got 'uniform'"):
         Initialisation(read_out_bias="uniform")
-    for name in ("read_out_scale", "read_out_bias_scale", "depth_gate_bias"):
+    for name in ("read_out_scale", "read_out_bias_scale", "depth_gate_bias", "edge_gate_bias"):
         with pytest.raises(TrainingError, match=f"{name} must be a finite number, got inf"):
             Hyperparameters().changed(**{name: float("inf")})
         assert getattr(Hyperparameters().changed(**{name: 0.5}).initialisation, name) == 0.5
