@@ -26,6 +26,7 @@ class Check:
         holds: whether it came out so.
         p: of a test of the two arms' runs, two-sided, not corrected for their number; None where there is no test.
         test: its name; empty where there is none.
+        is_open: whether the runs say neither that the two are as good as claimed, nor that they differ.
     """
 
     first: str
@@ -35,6 +36,7 @@ class Check:
     holds: bool
     p: float | None = None
     test: str = ""
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class CheckedClaim:
             return "cannot be tested: the runs diverged" if self.is_lost else "not tested at this scale"
         held = [check for check in self.checks if check.holds]
         count = len(self.checks)
+        if all(check.is_open for check in self.checks):
+            return "cannot be told: neither a difference nor equality is significant"
         unit = "networks" if self.claim.where else "comparisons"
         words = f"holds in {len(held)} of {count} {unit}" if count > 1 else "holds" if held else "does not hold"
         if not any(check.p is not None for check in self.checks):
@@ -151,22 +155,23 @@ def _may_be_compared(first: "ArmRecord", second: "ArmRecord", claim: Claim) -> b
     return all(first.labels.get(key) == second.labels.get(key) for key in same)
 
 
-Outcome = tuple[bool, float | None, str]
-"""Whether a comparison came out as claimed, and the p and the name of a test."""
+Outcome = tuple[bool, float | None, str, bool]
+"""Whether a comparison came out as claimed, the p and the name of a test, and whether the runs leave it open."""
 
 
 def _better(first: "ArmRecord", second: "ArmRecord", values: tuple[float, float], claim: Claim) -> Outcome:
     """Whether the first is better."""
     sign = -1.0 if is_higher_better(first, claim.quantity) else 1.0
     p, test = _tested(first, second, claim.quantity) or (None, "")
-    return sign * values[0] < sign * values[1], p, test
+    return sign * values[0] < sign * values[1], p, test, False
 
 
 def _as_good(first: "ArmRecord", second: "ArmRecord", values: tuple[float, float], claim: Claim) -> Outcome:
     """Whether they differ by less than the margin."""
     ours, theirs = (_sample(each, claim.quantity) for each in (first, second))
-    p = are_equivalent(ours, theirs, claim.margin)
-    return abs(values[0] - values[1]) < claim.margin, p, "" if p is None else "two one-sided Welch"
+    p, difference = are_equivalent(ours, theirs, claim.margin), welch(ours, theirs)
+    is_open = p is not None and p >= LEVEL and difference is not None and difference.p >= LEVEL
+    return abs(values[0] - values[1]) < claim.margin, p, "" if p is None else "two one-sided Welch", is_open
 
 
 def _sample(record: "ArmRecord", quantity: str) -> Scores:

@@ -168,6 +168,11 @@ def _bits_per_parameter(record: "ArmRecord") -> Measured | None:
     return None if found is None else Measured(found.bits_per_parameter, 1)
 
 
+def _share_of_relu(record: "ArmRecord") -> Measured | None:
+    found, best = (_bits_per_parameter(each) for each in (of_relu(record), record))
+    return None if found is None or best is None or not best.value else Measured(found.value / best.value, 1)
+
+
 def _labels_per_bit(record: "ArmRecord") -> Measured | None:
     found = stored_bits(record)
     return None if found is None else Measured(found.labels_per_bit, 1)
@@ -199,6 +204,7 @@ _MEASURES = {
     "course": _mean_course,
     "bits_per_parameter": _bits_per_parameter,
     "bits_per_parameter_of_relu": lambda record: _bits_per_parameter(of_relu(record)),
+    "share_of_relu": _share_of_relu,
     "labels_per_bit": _labels_per_bit,
     "off_curve": _off_curve,
 }

@@ -40,6 +40,7 @@ QUANTITIES = {
     "course": "the mean of the score on validation over the steps of training, a mean over seeds",
     "bits_per_parameter": "the most bits that any trial has stored, over the number of parameters",
     "bits_per_parameter_of_relu": "the same of the trials whose nonlinearity is ReLU",
+    "share_of_relu": "the most bits that a trial with ReLU has stored, as a share of the most that any trial has",
     "labels_per_bit": "how many labels the trial that stored most was given for each of its bits",
     "off_curve": "the score less 1 - units / inputs, what of its inputs a layer of so few units must lose",
 }

@@ -144,6 +144,17 @@ def test_what_is_as_good_differs_by_less_than_a_margin(margin: float, outcome: s
     assert claims(found, {"near": st, "to": td, "margin": margin}) == [outcome]
 
 
+def test_runs_that_vary_too_much_leave_open_whether_two_are_as_good() -> None:
+    """They neither differ significantly nor are they significantly within the margin of each other."""
+    values = {"td": (0.1, 0.5, 0.9), "st": (0.3, 0.5, 0.7)}
+    found = made(
+        "zhang-table1", "laptop", lambda arm, number: values.get(arm.partition(":")[0], (0.4,) * 3)[number % 3]
+    )
+    td, st = ({"architecture": f"{name}:tanh"} for name in ("td", "st"))
+    (outcome,) = claims(found, {"near": td, "to": st, "margin": 0.05})
+    assert outcome == "cannot be told: neither a difference nor equality is significant"
+
+
 def test_what_is_as_good_needs_runs_to_be_sure() -> None:
     found = made("collins-parentheses", "smoke", lambda arm, number: 0.1)
     gru, plus = {"cell": "gru"}, {"cell": "intersection"}
@@ -203,8 +214,15 @@ def test_labels_and_relus_of_capacity_are_looked_at() -> None:
     assert low.startswith("holds in 0 of")
     relu = {"where": {"cell": "tanh"}, "quantity": "bits_per_parameter_of_relu", "low": 0.0}
     assert claims(found, relu) != ["not tested at this scale"]
+    share = relu | {"quantity": "share_of_relu"}
+    falling = made("collins-capacity", "smoke", lambda arm, number: 60.0 - 10 * number, trials=4)
+    tanh, first, *_ = falling.arms  # the only ReLU of the one is its last of four trials, with 30 of 60 bits
+    assert [trial.hyperparameters.nonlinearity for trial in tanh.trials] == ["tanh", "tanh", "tanh", "relu"]
+    assert [trial.hyperparameters.nonlinearity for trial in first.trials] == ["relu", "tanh", "tanh", "relu"]
+    limits = ({"low": 0.49, "high": 0.51}, {"low": 1.0, "high": 1.0})
+    assert claims(falling, *(share | limit for limit in limits)) == ["holds in 1 of 2 networks"] * 2
     none = replace(found, arms=tuple(replace(each, trials=_without_relu(each.trials)) for each in found.arms))
-    assert claims(none, relu) == ["not tested at this scale"]
+    assert claims(none, relu) == claims(none, share | {"high": 1.0}) == ["not tested at this scale"]
 
 
 def _without_relu(trials: Any) -> tuple[Any, ...]:
