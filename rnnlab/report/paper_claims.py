@@ -1,7 +1,9 @@
 """A paper's claims, checked on records: which arms were set against each other, and how often it came out so."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from rnnlab.report.paper_values import courses_of, is_higher_better, measured, scores_of, selected
@@ -57,15 +59,21 @@ class CheckedClaim:
     def measured(self) -> str:
         """The values that were looked at, of several the least and the largest; nothing where there are none.
 
+        They have three digits, or as many as it takes to tell the ends of one side from those of the other.
+
         >>> from rnnlab.studies.paper import Claim
         >>> claim = Claim(text="a is better", requirement="Z77", quantity="score", better={"cell": ("a",)},
         ...               worse={"cell": ("b",)}, within=(), where={}, low=None, high=None)
         >>> CheckedClaim(claim, (Check("a", "b", 0.5, 0.7, True, 0.01), Check("a", "c", 0.5, 0.4, False, 0.5))).measured
         '0.5 against 0.4 to 0.7'
+        >>> CheckedClaim(claim, (Check("a", "b", 18.1771, 18.1794, True),)).measured
+        '18.177 against 18.179'
         """
         ours = [check.value for check in self.checks]
         theirs = [check.other for check in self.checks if check.other is not None]
-        return " against ".join(_span(values) for values in (ours, theirs) if values)
+        sides = [(min(values), max(values)) for values in (ours, theirs) if values]
+        alike = [abs(a - b) for a, b in product(*sides) if a != b and shown(a) == shown(b)] if len(sides) > 1 else []
+        return " against ".join(_span(*ends, apart=min(alike, default=math.nan)) for ends in sides)
 
     @property
     def outcome(self) -> str:
@@ -104,8 +112,8 @@ class CheckedClaim:
         return f"{words}; {num_significant or 'none'} of them significant {test}"
 
 
-def _span(values: Sequence[float]) -> str:
-    low, high = shown(min(values)), shown(max(values))
+def _span(least: float, most: float, apart: float) -> str:
+    low, high = shown(least, error=apart), shown(most, error=apart)
     return low if low == high else f"{low} to {high}"
 
 
@@ -175,10 +183,12 @@ def _as_good(first: "ArmRecord", second: "ArmRecord", values: tuple[float, float
 
 
 def _sample(record: "ArmRecord", quantity: str) -> Scores:
-    """What a quantity is the mean of: runs over seeds; nothing where it is none."""
+    """What a quantity is the mean of: runs over seeds, or trials of random settings; nothing where it is none."""
     match quantity:
         case "score" | "mean":
             return scores_of(record, record.repeats)
+        case "average":
+            return scores_of(record, record.trials)
         case "course":
             return courses_of(record, record.repeats)
         case _:
@@ -215,6 +225,9 @@ def _tested(first: "ArmRecord", second: "ArmRecord", quantity: str) -> tuple[flo
     are_drawn = first.arm.sampler == second.arm.sampler == "random"
     match quantity:
         case "score" | "mean" | "course" if over_seeds:
+            found = welch(_sample(first, quantity), _sample(second, quantity))
+            return None if found is None else (found.p, "Welch")
+        case "average" if are_drawn:
             found = welch(_sample(first, quantity), _sample(second, quantity))
             return None if found is None else (found.p, "Welch")
         case "repeat_infeasible" if over_seeds:

@@ -150,6 +150,11 @@ def _median(record: "ArmRecord") -> Measured | None:
     return Measured(found.median, found.num) if found.num else None
 
 
+def _average(record: "ArmRecord") -> Measured | None:
+    found = summary(scores_of(record, record.trials))
+    return Measured(found.mean, found.num) if found.num else None
+
+
 def _infeasible(record: "ArmRecord") -> Measured | None:
     return _share(summary(scores_of(record, record.trials)))
 
@@ -199,6 +204,7 @@ _MEASURES = {
     "score": _score,
     "best": _best,
     "median": _median,
+    "average": _average,
     "infeasible": _infeasible,
     "repeat_infeasible": _repeat_infeasible,
     "course": _mean_course,

@@ -30,6 +30,7 @@ QUANTITIES = {
     "score": "the mean over seeds on test data, or the best trial's score where nothing was trained over seeds",
     "best": "the score of tuning's best trial on test data",
     "median": "the median of all trials on test data",
+    "average": "the mean of all trials on test data",
     "infeasible": "the percentage of trials that diverged",
     "repeat_infeasible": "the percentage of seeds that diverged",
     "least": "the smallest score over seeds",
