@@ -334,6 +334,8 @@ def _write_ahead(path: str, lock_seconds: float) -> None:
 def _difference(stored: list[dict[str, Any]], values: list[dict[str, Any]], may_gain_arms: bool) -> str | None:
     """Why stored arms are not those wanted; budgets that have grown are no reason."""
     names, wanted = [arm["name"] for arm in stored], [arm["name"] for arm in values]
+    if may_gain_arms and (missing := [name for name in names if name not in wanted]):
+        return f"it has {', '.join(missing)} too, and arms can be added but not left out"
     if names != (wanted[: len(names)] if may_gain_arms else wanted):
         return f"its arms are {', '.join(names)}, not {', '.join(wanted)}"
     for there, here in zip(stored, values, strict=not may_gain_arms):

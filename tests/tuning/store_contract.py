@@ -114,9 +114,10 @@ class StoreContract:
         store.add_study(STUDY, [first], may_gain_arms=True)
         with pytest.raises(TuningError, match="its arms are gru, not gru, second; choose another name"):
             store.add_study(STUDY, [first, second])
-        for wrong in ([second, first], [second]):
-            with pytest.raises(TuningError, match="its arms are gru, not second"):
-                store.add_study(STUDY, wrong, may_gain_arms=True)
+        with pytest.raises(TuningError, match="its arms are gru, not second, gru"):
+            store.add_study(STUDY, [second, first], may_gain_arms=True)
+        with pytest.raises(TuningError, match="it has gru too, and arms can be added but not left out"):
+            store.add_study(STUDY, [second], may_gain_arms=True)
         with pytest.raises(TuningError, match="arm gru differs in hyperparameters and seed"):
             store.add_study(STUDY, [arm(num_trials=12, seed=4), second], may_gain_arms=True)
         assert store.arms(STUDY) == (first,)
@@ -124,7 +125,7 @@ class StoreContract:
         store.add_study(STUDY, grown, may_gain_arms=True)
         assert store.arms(STUDY) == grown
         assert Trials(store, STUDY, second).all() == []
-        with pytest.raises(TuningError, match="its arms are gru, second, not gru"):
+        with pytest.raises(TuningError, match="it has second too, and arms can be added but not left out"):
             store.add_study(STUDY, [grown[0]], may_gain_arms=True)
 
     def test_store_of_another_version_is_refused(self, place: str) -> None:
