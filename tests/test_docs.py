@@ -338,6 +338,21 @@ def test_remarks_on_longer_random_settings_state_what_the_records_have() -> None
     assert f"at best to {best['intersection', 8]:.1f}" in stated
 
 
+def test_remarks_on_permuted_mnist_state_what_plain_torch_reached() -> None:
+    checked = json.loads((ROOT / "results" / "checks" / "torch-tanh-permuted-mnist.json").read_text())
+    (run,) = checked["runs"]
+    (ours,) = (
+        each
+        for each in make_reproduction.records()["zhang-table2"].arms
+        if (each.labels["task"], each.labels["architecture"]) == ("permuted-mnist", "sh:tanh")
+    )
+    assert ours.repeated is not None
+    assert (checked["scale"], checked["steps"]) == (ours.repeated.hyperparameters.initialisation.square_scale, 8000)
+    tests = [100 * trial.scores["test"]["accuracy"] for trial in ours.repeats]
+    stated = f"one seed, has {100 * run['test']:.1f} %, where ours have {min(tests):.0f} to {max(tests):.0f} ("
+    assert stated in remarks("zhang-table2")
+
+
 def longer_training(name: str) -> list[dict]:
     return json.loads((ROOT / "results" / "checks" / f"{name}-steps.json").read_text())["networks"]
 

@@ -1,8 +1,9 @@
 """torch.nn.RNN or torch.nn.LSTM on the images of `zhang-table2`: where we and the paper differ, is it us?
 
 python results/checks/torch_mnist.py lstm --rate 1e-4 --gate-bias 3 --scale 0.5 --steps 4000 --device cuda -o lstm.json
+python results/checks/torch_mnist.py tanh --task permuted-mnist --scale 0.7 -o tanh.json
 
-made torch-lstm-mnist.json.
+made torch-lstm-mnist.json and torch-tanh-permuted-mnist.json.
 
 Everything is torch's own, but the images and how they are drawn.
 """
