@@ -1,8 +1,8 @@
 """Milliseconds of a step of lots of a study, alone and side by side: `python benchmarks/gpu_lots.py FILE STUDY`.
 
-Lots as a worker trains them (`rnnlab/tuning/worker.py`): populations of random settings, a recorded step each, every
-lot on a stream of its own. Side by side they are of different arms. Kernels of some lots alone are listed too: how
-many a step has, and which take longest. `--lots 8 --members 33` names other numbers than the specification's.
+Lots as a worker trains them (`rnnlab/tuning/side_by_side.py`): populations of random settings, a recorded step each,
+every lot on a stream of its own. Side by side they are of different arms. Kernels of some lots alone are listed too:
+how many a step has, and which take longest. `--lots 8 --members 33` names other numbers than the specification's.
 """
 
 import argparse

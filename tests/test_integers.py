@@ -30,7 +30,7 @@ from rnnlab.tuning.plain_samplers import RandomSampler
 from rnnlab.tuning.populations import population_size
 from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.tpe import TpeSampler
-from rnnlab.tuning.worker import Work
+from rnnlab.tuning.work import Work
 
 PHASES = [("h", "hidden", 0), ("h", "hidden", 1)]
 BETWEEN = [(("h", 0), ("h", 1), 1), (("h", 1), ("h", 0), 1)]

@@ -20,7 +20,7 @@ from rnnlab.studies.stages import work_on_stages
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.lost import WorkerLost
 from rnnlab.tuning.store import Store
-from rnnlab.tuning.worker import Work
+from rnnlab.tuning.work import Work
 
 POLL_SECONDS = 0.2
 

@@ -18,7 +18,7 @@ from rnnlab.studies.watcher import Watcher
 from rnnlab.training.interruption import Interruption
 from rnnlab.tuning.checkpoints import checkpoint_root
 from rnnlab.tuning.store import Store
-from rnnlab.tuning.worker import Work
+from rnnlab.tuning.work import Work
 
 LOCAL = "local"
 RETRIES = 10

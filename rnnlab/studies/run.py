@@ -23,7 +23,7 @@ from rnnlab.studies.stored import StoredSpec, is_there, keep_spec, opened, read_
 from rnnlab.tuning.arms import require_data
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.store import DEFAULT, Store
-from rnnlab.tuning.worker import Work
+from rnnlab.tuning.work import Work
 
 
 class WorkOptions(TypedDict, total=False):

@@ -3,7 +3,8 @@
 from rnnlab.studies.repeats import decide_repeats, repeats_name
 from rnnlab.studies.stored import read_spec
 from rnnlab.tuning.store import Store
-from rnnlab.tuning.worker import Work, work
+from rnnlab.tuning.work import Work
+from rnnlab.tuning.worker import work
 
 
 def work_on_stages(store: Store, study: str, how: Work) -> bool:

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rnnlab.training.events import Event
+
+if TYPE_CHECKING:
+    from rnnlab.tuning.lots import Lot  # a lot comes from the store, which needs Optuna; events do not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,17 @@ class LotEvent(TuningEvent):
     lot: int
     first: int
     num_trials: int
+
+
+def about(lot: "Lot") -> dict[str, Any]:
+    """The values of a `LotEvent` that tell of which lot it is."""
+    return {
+        "study": lot.study,
+        "arm": lot.arm,
+        "lot": lot.number,
+        "first": lot.first,
+        "num_trials": len(lot.points),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

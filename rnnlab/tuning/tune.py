@@ -25,7 +25,8 @@ from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.spaces import NamedSpace, cells_of, check_given, named_space, without_given
 from rnnlab.tuning.store import DEFAULT, Store
 from rnnlab.tuning.trials import Trial, Trials
-from rnnlab.tuning.worker import Work, work
+from rnnlab.tuning.work import Work
+from rnnlab.tuning.worker import work
 
 USUAL_TRIALS = 100
 

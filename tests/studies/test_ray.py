@@ -15,7 +15,7 @@ from rnnlab import TuningError, load_record, run_study
 from rnnlab.studies import ray_workers
 from rnnlab.tuning.lots import Lots
 from rnnlab.tuning.store import Store
-from rnnlab.tuning.worker import Work
+from rnnlab.tuning.work import Work
 from tests.patience import PATIENCE
 from tests.studies.small_specs import assert_same_results, spec
 

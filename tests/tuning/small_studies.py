@@ -18,7 +18,8 @@ from rnnlab.tuning.lots import Lots
 from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.store import LOTS, Store
 from rnnlab.tuning.trials import Trial, Trials
-from rnnlab.tuning.worker import Work, work
+from rnnlab.tuning.work import Work
+from rnnlab.tuning.worker import work
 from tests.patience import PATIENCE
 
 STUDY = "a study"

@@ -23,7 +23,8 @@ from rnnlab.tuning.lots import Lot, Lots
 from rnnlab.tuning.optuna_tables import add_trials
 from rnnlab.tuning.store import LOTS, STUDIES, VERSIONS, Store
 from rnnlab.tuning.trials import Trials
-from rnnlab.tuning.worker import Work, work
+from rnnlab.tuning.work import Work
+from rnnlab.tuning.worker import work
 from tests.tuning.small_studies import (
     GRACE,
     STUDY,

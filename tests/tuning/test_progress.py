@@ -14,7 +14,8 @@ from rnnlab.tuning.lost import WorkerLost
 from rnnlab.tuning.progress import PlainLines, Tracker
 from rnnlab.tuning.standing import standing
 from rnnlab.tuning.store import Store
-from rnnlab.tuning.worker import Work, work
+from rnnlab.tuning.work import Work
+from rnnlab.tuning.worker import work
 from tests.training.test_progress import Clock
 from tests.tuning.small_studies import STUDY, arm
 

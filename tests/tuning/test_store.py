@@ -20,7 +20,8 @@ from rnnlab.tuning import trials as trials_module
 from rnnlab.tuning.arms import Arm
 from rnnlab.tuning.optuna_tables import end_trials
 from rnnlab.tuning.store import Store
-from rnnlab.tuning.worker import Work, work
+from rnnlab.tuning.work import Work
+from rnnlab.tuning.worker import work
 from tests.tuning.small_studies import (
     STUDY,
     arm,

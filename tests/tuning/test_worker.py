@@ -18,7 +18,7 @@ from rnnlab.training import pace
 from rnnlab.training.checkpoints import CheckpointStore
 from rnnlab.training.events import Finished, Saved, Started, Stepped
 from rnnlab.training.pace import Pace
-from rnnlab.tuning import worker
+from rnnlab.tuning import lot_training, prepared, side_by_side, worker
 from rnnlab.tuning.dimensions import Category, Float
 from rnnlab.tuning.events import (
     LotClaimed,
@@ -41,7 +41,8 @@ from rnnlab.tuning.sittings import sittings
 from rnnlab.tuning.space import SearchSpace
 from rnnlab.tuning.store import LOTS, Store
 from rnnlab.tuning.trials import Trial, Trials
-from rnnlab.tuning.worker import Work, work
+from rnnlab.tuning.work import Work
+from rnnlab.tuning.worker import work
 from tests.tuning.small_studies import (
     STUDY,
     arm,
@@ -244,7 +245,7 @@ def test_sampler_that_suggests_nonsense_is_one_clear_error(
 def test_checkpoints_are_written_now_and_then_and_at_the_end(
     milliseconds: float, expected: list[int], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "SAVE_EVERY", timedelta(milliseconds=milliseconds))
+    monkeypatch.setattr(lot_training, "SAVE_EVERY", timedelta(milliseconds=milliseconds))
     monkeypatch.setattr(pace, "SHARE", math.inf)
     _, events = worked(store, [arm(num_trials=2, num_steps=20)], population=2)
     saved = [event.event.step for event in events if isinstance(event, Trained) and isinstance(event.event, Saved)]
@@ -333,8 +334,8 @@ def test_lots_that_leave_room_run_side_by_side(store: Store, tmp_path: Path, mon
     arms = few_trials()
     alone, events = worked(Store(tmp_path / "alone.db"), arms, population=6)
     assert _most_at_once(events) == 1
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 6)
     together, events = worked(store, arms, population=6)
     assert_same_trials(together, alone)
     claimed = [event.arm for event in events if isinstance(event, LotClaimed)]
@@ -345,9 +346,9 @@ def test_lots_that_leave_room_run_side_by_side(store: Store, tmp_path: Path, mon
 def test_a_device_is_filled_twice_if_its_memory_allows(
     store: Store, monkeypatch: pytest.MonkeyPatch, memory: int, at_once: int
 ) -> None:
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 7)
-    monkeypatch.setattr(worker, "memory_capacity", lambda arm, device: memory)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 7)
+    monkeypatch.setattr(prepared, "memory_capacity", lambda arm, device: memory)
     _, events = worked(store, few_trials(), population=6)
     assert _most_at_once(events) == at_once
 
@@ -356,8 +357,8 @@ def test_a_device_is_filled_twice_if_its_memory_allows(
 def test_lots_of_one_arm_wait_for_scores_if_its_sampler_learns(
     store: Store, monkeypatch: pytest.MonkeyPatch, sampler: str, at_once: int
 ) -> None:
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 6)
     monkeypatch.setattr(worker, "AHEAD", 1)
     _, events = worked(store, [arm("one", num_trials=12, num_steps=20, sampler=sampler)], population=3)
     assert _most_at_once(events) == at_once
@@ -365,8 +366,8 @@ def test_lots_of_one_arm_wait_for_scores_if_its_sampler_learns(
 
 def test_workers_side_by_side_leave_a_sampler_time_to_learn(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second has room for all that is left, and takes as much as it needs to have something to do."""
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 100)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 100)
     monkeypatch.setattr(worker, "AHEAD", 0)  # so that each takes all that it takes before it trains
     arms = [arm(name, num_trials=9, num_steps=20, sampler="tpe") for name in ("one", "two")]
     store.add_study(STUDY, arms)
@@ -395,8 +396,8 @@ def test_lots_side_by_side_share_the_multiprocessors(store: Store, monkeypatch: 
             seen[event.arm].append(sharing.processors(torch.device("cpu")).own)
 
     monkeypatch.setattr(sharing, "_all_processors", lambda device: 60)
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: {"one": 6, "two": 12}[arm.name])
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: {"one": 6, "two": 12}[arm.name])
     arms = [arm("one", num_trials=2, num_steps=20), arm("two", num_trials=2, num_steps=40)]
     store.add_study(STUDY, arms)
     assert work(store, STUDY, arms, Work(population=6, report=look, report_every=1))
@@ -406,8 +407,8 @@ def test_lots_side_by_side_share_the_multiprocessors(store: Store, monkeypatch: 
 
 
 def test_small_populations_leave_room_whatever_the_arm_has_left(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 6)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     many = [arm("one", num_trials=6, num_steps=20, population=2), arm("two", num_trials=6, num_steps=20, population=3)]
     _, events = worked(store, many)
@@ -419,8 +420,8 @@ def test_small_populations_leave_room_whatever_the_arm_has_left(store: Store, mo
 def test_a_device_is_given_work_before_the_next_points_are_looked_for(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 4)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 4)
     monkeypatch.setattr(worker, "AHEAD", 7)
     one = arm("one", num_trials=4, num_steps=5, population=2, sampler="tpe")
     arms = [one, arm("two", num_trials=2, num_steps=40)]
@@ -448,8 +449,8 @@ def test_all_that_run_side_by_side_are_saved_when_told_to_stop(
 ) -> None:
     arms = few_trials()
     alone, _ = worked(Store(tmp_path / "alone.db"), arms, population=6)
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 6)
     store.add_study(STUDY, arms)
     events: list[TuningEvent] = []
 
@@ -467,8 +468,8 @@ def test_all_that_run_side_by_side_are_saved_when_told_to_stop(
 def test_lots_that_have_not_begun_when_told_to_stop_do_not_begin(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their first steps may take long, for kernels are compiled."""
     arms = few_trials()
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 6)
     store.add_study(STUDY, arms)
     events: list[TuningEvent] = []
 
@@ -491,9 +492,9 @@ def test_all_that_run_side_by_side_share_a_pace(store: Store, monkeypatch: pytes
             made.append(self)
             return super().of_a_run()
 
-    monkeypatch.setattr(worker, "Pace", Recorded)
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    monkeypatch.setattr(lot_training, "Pace", Recorded)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 6)
     worked(store, few_trials(), population=6)
     assert len(made) == 5
     assert len(set(map(id, made))) == 1
@@ -527,8 +528,8 @@ def test_lots_are_alive_before_they_begin_and_handed_back_if_they_never_do(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arms = few_trials()
-    monkeypatch.setattr(worker, "has_room_for_others", lambda device: True)
-    monkeypatch.setattr(worker, "device_capacity", lambda arm, device: 6)
+    monkeypatch.setattr(side_by_side, "has_room_for_others", lambda device: True)
+    monkeypatch.setattr(prepared, "device_capacity", lambda arm, device: 6)
     store.add_study(STUDY, arms)
 
     def told(event: TuningEvent) -> None:
@@ -580,7 +581,7 @@ def test_too_little_memory_is_one_clear_error_and_loses_nothing(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "training", full)
+        patch.setattr(lot_training, "training", full)
         events: list[TuningEvent] = []
         with pytest.raises(TuningError, match="4 trials of gru do not fit into the memory of cpu: give a population b"):
             work(store, STUDY, [one], Work(population=4, report=events.append))
@@ -618,7 +619,9 @@ def test_worker_whose_lot_was_taken_over_learns_it_and_records_nothing(
     assert [lot.owner for lot in Lots(store, STUDY).all()] == ["other"]
 
 
-@pytest.mark.parametrize("place", [(CheckpointStore, "save"), (worker, "population_folder")], ids=["save", "folder"])
+@pytest.mark.parametrize(
+    "place", [(CheckpointStore, "save"), (lot_training, "population_folder")], ids=["save", "folder"]
+)
 @pytest.mark.parametrize("is_taken_over", [True, False])
 def test_folder_that_vanishes_is_no_error_if_another_worker_has_the_lot(
     is_taken_over: bool, place: tuple[Any, str], store: Store, monkeypatch: pytest.MonkeyPatch

@@ -327,7 +327,7 @@ class SpreadComponent:
 
         Teams that do not fit at once take turns; of one network only where that is clearly cheaper than all at once,
         for turns were not timed. Of a population the one with the fewest programs, of all turns together, is taken
-        among those that are nearly as cheap: other populations run beside it (`tuning/worker.py`).
+        among those that are nearly as cheap: other populations run beside it (`tuning/side_by_side.py`).
 
         Args:
             sizes: members and sequences.
