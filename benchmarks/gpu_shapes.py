@@ -78,7 +78,7 @@ def cases() -> Iterator[Case]:
 
 def shapes_of(network: Architecture, precision: str) -> tuple[Shape, ...]:
     """How its only component that is not hoisted may be cut up."""
-    made = gpu_program(network, None, precision, is_spread=False)
+    made = gpu_program(network, None, precision, "population")
     (number,) = (number for number, component in enumerate(made.plan.components) if not component.is_hoisted)
     return made.shapes(number)
 

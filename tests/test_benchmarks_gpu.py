@@ -288,7 +288,7 @@ def test_every_network_that_is_timed_as_a_relay_can_be_one() -> None:
     cases = [case for case in gpu_relay.cases() if case.path == "gpu-relay"]
     assert len(cases) == len(gpu_relay.NETWORKS)
     for case in cases:
-        made = gpu_program(gpu_models.network_of(case), None, case.precision, is_spread=False, is_relay=True)
+        made = gpu_program(gpu_models.network_of(case), None, case.precision, "relay")
         (legs,) = made.relays
         assert not isinstance(relay_shapes(made, legs, (1, case.batch), 132, torch.device("cpu")), str), case
 

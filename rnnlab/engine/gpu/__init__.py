@@ -10,7 +10,8 @@ A model (`engine/model.py`) calls `choice.choose`, which returns a `GpuProgram`,
         limits.py                  what the GPU can do: shared memory, clusters, kernels in CUDA C++
         cudnn.py                   the alternative on request: stacks of layers that cuDNN runs
     what is prepared once
-        program.py                 `GpuProgram`: how numbers are stored; the kernels of each component, compiled once
+        program.py                 `GpuProgram`: how numbers are stored, and which kernels run each component
+        kernels.py                 these kernels: written, compiled once, and kept
         layout.py                  padded widths, tiles, precisions
         formulas.py                a cell's formulas as text, for Triton and for CUDA C++
     general kernels (Triton)       one program (thread block) for each member and some sequences; any cyclic component

@@ -15,11 +15,11 @@ from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.formulas import names_read
 from rnnlab.engine.gpu.hoisted import functions, operands
-from rnnlab.engine.gpu.launch import forward_arguments, launch, launch_relay, launch_resident, launch_spread
+from rnnlab.engine.gpu.kernels import Gradients
+from rnnlab.engine.gpu.launch import forward_arguments, launch_general, launch_relay, launch_resident, launch_spread
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.memory_bound import put_padded
 from rnnlab.engine.gpu.products import add_product, flat, multiplying, product, product_into, summed
-from rnnlab.engine.gpu.program import Gradients
 from rnnlab.engine.nodes import NodeCode, Pairs, Part, Product, passed_by, runs
 from rnnlab.graph.elements import NodeKey
 
@@ -86,24 +86,24 @@ class GpuBackward:
         return gradients
 
     def _component(self, number: int, gradients: dict[str, Tensor]) -> None:
-        component = self.plan.components[number]
-        codes = self.program.codes_of(component)
-        if not component.is_hoisted and self.program.is_spread:
-            self._spread(number, codes)
-        elif number in self.program.relay_of:
-            legs = self.program.relay_of[number]
-            if number == legs[-1]:  # one launch for all legs
-                launch_relay(self.arrays, legs, self._arguments(), tuple(map(self._arrived, legs)))
-            self._passed_out(codes)
-        elif not component.is_hoisted and self.program.is_resident(number):
-            self._cuda(launch_resident, number, codes)
-        elif not component.is_hoisted:
-            for part in ((code.key[0], part) for code in codes for part in code.parts):
-                self._gradient(part)
-            kernel = self.program.backward_kernel(number, self.arrays.shared, self.wanted)
-            launch(self.arrays, kernel, number, self._arguments(), backward=True)
-        elif codes:
-            self._hoisted(codes[0])
+        codes = self.program.codes_of(self.plan.components[number])
+        match self.program.kind(number):
+            case "hoisted":
+                if codes:
+                    self._hoisted(codes[0])
+            case "spread":
+                self._spread(number, codes)
+            case "relay":
+                legs = self.program.relay_of[number]
+                if number == legs[-1]:  # one launch for all legs
+                    launch_relay(self.arrays, legs, self._arguments(), tuple(map(self._arrived, legs)))
+                self._passed_out(codes)
+            case "resident":
+                self._cuda(launch_resident, number, codes)
+            case "general":
+                for part in ((code.key[0], part) for code in codes for part in code.parts):
+                    self._gradient(part)
+                launch_general(self.arrays, number, self._arguments(), self.wanted)
         for code in codes:
             dgates = self.arrays.gates[code.key][:, : len(self.arrays.times(code.key))]
             self._external(code, dgates)
@@ -209,12 +209,10 @@ class GpuBackward:
     def _begins_with(self, part: Part) -> bool:
         """Whether a kernel takes the gradient of a part's last value alone, without an array for all times."""
         number = self.plan.component_of.get((part[0], 0))
-        if number is None or self.program.is_spread or self.plan.histories[part] != 1:
+        if number is None or self.plan.histories[part] != 1 or not self.program.is_resident(number):
             return False
-        component = self.plan.components[number]
-        if component.is_hoisted or component.is_backward or not self.program.is_resident(number):
-            return False
-        return self.program.architecture.period == 1 and part in self.program.resident(number).kept
+        is_forward = not self.plan.components[number].is_backward
+        return is_forward and self.program.architecture.period == 1 and part in self.program.resident(number).kept
 
     def _gradient_at(self, part: Part, delay: int, key: NodeKey) -> Tensor:
         return self.arrays.read(self._gradient(part), part, delay, key)

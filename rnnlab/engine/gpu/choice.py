@@ -2,7 +2,8 @@
 
 The candidates: programs (thread blocks) or clusters of them for each member, kernels spread over the whole GPU, layers
 side by side in a relay, or cuDNN, which runs on request only. `Model` calls `choose` before each run; its result, a
-`GpuProgram` (`program.py`) or a `CudnnNetwork` (`cudnn.py`), runs the batch.
+`GpuProgram` (`program.py`) or a `CudnnNetwork` (`cudnn.py`), runs the batch. What then runs each component of the
+network is for `GpuProgram.kind` to say.
 """
 
 import math
@@ -17,7 +18,7 @@ from rnnlab.engine.gpu.costs import SPREAD, is_on_chip, microseconds_alone
 from rnnlab.engine.gpu.cudnn import CudnnNetwork, cudnn_network
 from rnnlab.engine.gpu.launch import best_shape
 from rnnlab.engine.gpu.limits import cluster_size, cuda_obstacle, shared_memory
-from rnnlab.engine.gpu.program import GpuProgram
+from rnnlab.engine.gpu.program import GpuProgram, Kernels
 from rnnlab.engine.gpu.relay import relay_cut
 from rnnlab.engine.gpu.sharing import processors
 from rnnlab.engine.gpu.spread import Tiling
@@ -77,21 +78,21 @@ def choose(
     made = partial(_kept, programs, architecture, nonlinearity, precision, has_outputs=has_outputs)
     room = processors(device).own
     if kernels == "relay":
-        relay = made(is_spread=False, is_relay=True)
+        relay = made("relay")
         cut = relay_cut(relay, sizes, room, device)
         if isinstance(cut, str):
             raise ModelError(f"the layers cannot run side by side on the GPU: {cut}")
         return Choice(relay, f"{cut}, asked for")
-    population = made(is_spread=False)
+    population = made("population")
     if kernels == "population":
         return Choice(population, f"{described(population, sizes, room)}, asked for")
-    spread = made(is_spread=True)
+    spread = made("spread")
     found = spread_reason(spread, sizes, device)
     if kernels == "spread":
         if isinstance(found, str):
             raise ModelError(f"the network cannot be spread over the GPU: {found}")
         return Choice(spread, str(found))
-    relay = made(is_spread=False, is_relay=True)
+    relay = made("relay")
     key = ("own", sizes, room, device, shared_memory(), cluster_size())
     own = population.keep(key, lambda: _own_programs(population, relay, sizes, room, device))
     if isinstance(found, str):
@@ -143,12 +144,17 @@ def _kept(
     architecture: Architecture,
     nonlinearity: tuple[str, ...] | None,
     precision: str,
-    **options: bool,
+    kernels: Kernels,
+    *,
+    has_outputs: bool = True,
 ) -> GpuProgram:
     """A program that the model keeps from then on, even if it drops out of the cache of `gpu_program`."""
-    key = (architecture, architecture.cells, nonlinearity, precision, *options.items())
+    cells = architecture.cells
+    key = (architecture, cells, nonlinearity, precision, kernels, has_outputs)
     if key not in programs:
-        programs[key] = gpu_program(architecture, nonlinearity, precision, cells=architecture.cells, **options)
+        programs[key] = gpu_program(
+            architecture, nonlinearity, precision, kernels, has_outputs=has_outputs, cells=cells
+        )
     return programs[key]
 
 
@@ -172,11 +178,10 @@ def cudnn_layers(
 
 def described(program: GpuProgram, sizes: tuple[int, int], processors: int) -> str:
     """How the work is divided if each member has programs of its own, in words."""
-    components = enumerate(program.plan.components)
     shapes = [
         best_shape(program.shapes(number), program.resident(number), sizes, processors)
-        for number, component in components
-        if not component.is_hoisted and program.is_resident(number)
+        for number in range(len(program.plan.components))
+        if program.is_resident(number)
     ]
     if not shapes:
         return "a program for each member"
@@ -241,9 +246,8 @@ def gpu_program(
     architecture: Architecture,
     nonlinearity: tuple[str, ...] | None,
     precision: str,
+    kernels: Kernels,
     *,
-    is_spread: bool,
-    is_relay: bool = False,
     has_outputs: bool = True,
     cells: tuple[Cell, ...] = (),
 ) -> GpuProgram:
@@ -252,12 +256,6 @@ def gpu_program(
     `cells` is only part of the cache's key: equal architectures may have different cells, if an entry of `CELLS` was
     replaced.
     """
-    order = "wavefront" if is_spread else "by component"
-    return GpuProgram(
-        plan(architecture, order=order),
-        choices(architecture, nonlinearity),
-        precision,
-        is_spread=is_spread,
-        is_relay=is_relay,
-        has_outputs=has_outputs,
-    )
+    order = "wavefront" if kernels == "spread" else "by component"
+    chosen = choices(architecture, nonlinearity)
+    return GpuProgram(plan(architecture, order=order), chosen, precision, kernels, has_outputs=has_outputs)

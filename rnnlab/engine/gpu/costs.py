@@ -41,23 +41,28 @@ def microseconds_alone(
         relays: how the legs of each relay are divided, if layers run side by side.
     """
     found = sum(_relay_microseconds(program, *relay) for relay in zip(program.relays, relays, strict=True))
-    for number, component in enumerate(program.plan.components):
-        if component.is_hoisted or number in program.relay_of:
-            continue
-        codes = program.codes_of(component)
-        if program.is_resident(number):
+    for number in range(len(program.plan.components)):
+        kind = program.kind(number)
+        if kind == "resident":
             shape = best_shape(program.shapes(number), program.resident(number), sizes, processors)
             num_turns = max(1.0, shape.num_in_all(*sizes) / processors)
             found += _resident_microseconds(program, number, shape) * num_turns
-        elif program.precision == "bf16" and not any(
-            product.reset_pairs for code in codes for product in code.internal
-        ):
-            size = sum(_size(program, product) for code in codes for product in code.internal)
-            num_programs = sizes[0] * -(-sizes[1] // batch_tile(*sizes, processors))
-            found += (_FIRST["bf16"] + size / 10_000 * _READ) * max(1.0, num_programs / processors)
-        else:
-            return None
+        elif kind == "general":
+            spent = _general_microseconds(program, number, sizes, processors)
+            if spent is None:
+                return None
+            found += spent
     return found
+
+
+def _general_microseconds(program: GpuProgram, number: int, sizes: tuple[int, int], processors: int) -> float | None:
+    """Estimated microseconds of a time step of a general component; None for a kind that was never timed."""
+    products = [product for code in program.codes_of(program.plan.components[number]) for product in code.internal]
+    if program.precision != "bf16" or any(product.reset_pairs for product in products):
+        return None
+    size = sum(_size(program, product) for product in products)
+    num_programs = sizes[0] * -(-sizes[1] // batch_tile(*sizes, processors))
+    return (_FIRST["bf16"] + size / 10_000 * _READ) * max(1.0, num_programs / processors)
 
 
 def is_on_chip(program: GpuProgram) -> bool:

@@ -1,7 +1,7 @@
 """CUDA C++ made into functions at run time: NVRTC compiles the text, the driver loads and launches the machine code.
 
 NVRTC comes with torch, so no compiler is needed on the machine. Machine code is kept on disk, by the text and the GPU's
-architecture. `program.py` makes a `CudaFunction` of a kernel's text, and `launch.py` launches it.
+architecture. `kernels.py` makes a `CudaFunction` of a kernel's text, and `launch.py` launches it.
 """
 
 import ctypes

@@ -1,6 +1,6 @@
 """The forward pass, one component after another, and the launch of kernels in both passes.
 
-`autograd.py` calls `forward`. The kernels come from `program.py`, the tensors that they take from `arrays.py`, and the
+`autograd.py` calls `forward`. The kernels come from `kernels.py`, the tensors that they take from `arrays.py`, and the
 torch operations between them from `hoisted.py`. `backward.py` uses the same launch functions. A grid is given in
 programs (thread blocks).
 """
@@ -13,12 +13,19 @@ from torch import Tensor
 from rnnlab.engine.gpu.arrays import GpuArrays
 from rnnlab.engine.gpu.compiled import Argument
 from rnnlab.engine.gpu.hoisted import external_products, hoisted_forward, read_out_at_once
+from rnnlab.engine.gpu.kernels import (
+    CudaKernel,
+    Gradients,
+    general_kernel,
+    relay_kernel,
+    resident_kernel,
+    spread_kernel,
+)
 from rnnlab.engine.gpu.layout import batch_tile
 from rnnlab.engine.gpu.products import multiplying
-from rnnlab.engine.gpu.program import CudaKernel, Gradients, Kernel
 from rnnlab.engine.gpu.relay import relay_shapes
 from rnnlab.engine.gpu.resident import Resident, Shape
-from rnnlab.engine.nodes import NodeCode, Product
+from rnnlab.engine.nodes import NodeCode, Part, Product
 from rnnlab.errors import ModelError
 
 
@@ -27,29 +34,33 @@ def forward(arrays: GpuArrays) -> None:
     program = arrays.program
     with multiplying(program.precision):
         for number, component in enumerate(program.plan.components):
-            codes = program.codes_of(component)
-            if component.is_hoisted and codes and read_out_at_once(arrays, codes[0]):
+            kind, codes = program.kind(number), program.codes_of(component)
+            if kind == "hoisted" and codes and read_out_at_once(arrays, codes[0]):
                 continue
             for code in codes:
                 external_products(arrays, code)
-            if not component.is_hoisted and program.is_spread:
-                launch_spread(arrays, number, forward_arguments(arrays), None)
-            elif number in program.relay_of:
-                if number == program.relay_of[number][-1]:  # one launch for all legs
-                    launch_relay(arrays, program.relay_of[number], forward_arguments(arrays), None)
-            elif not component.is_hoisted and program.is_resident(number):
-                launch_resident(arrays, number, forward_arguments(arrays), None)
-            elif not component.is_hoisted:
-                kernel = program.forward_kernel(number, arrays.shared)
-                launch(arrays, kernel, number, forward_arguments(arrays), backward=False)
-            elif codes:
-                hoisted_forward(arrays, codes[0])
+            match kind:
+                case "hoisted":
+                    if codes:
+                        hoisted_forward(arrays, codes[0])
+                case "spread":
+                    launch_spread(arrays, number, forward_arguments(arrays), None)
+                case "relay":
+                    legs = program.relay_of[number]
+                    if number == legs[-1]:  # one launch for all legs
+                        launch_relay(arrays, legs, forward_arguments(arrays), None)
+                case "resident":
+                    launch_resident(arrays, number, forward_arguments(arrays), None)
+                case "general":
+                    launch_general(arrays, number, forward_arguments(arrays), None)
 
 
-def launch(
-    arrays: GpuArrays, kernel: Kernel, number: int, find: Callable[[Argument], Tensor], *, backward: bool
+def launch_general(
+    arrays: GpuArrays, number: int, find: Callable[[Argument], Tensor], wanted: frozenset[Part] | None
 ) -> None:
-    """Launch a general (Triton) kernel of a component, on all members and the whole batch."""
+    """Launch the general (Triton) kernel of a component; `wanted` is for the backward pass."""
+    backward = wanted is not None
+    kernel = general_kernel(arrays.program, number, arrays.shared, wanted)
     moments = arrays.program.moments(number, arrays.T, arrays.first_step, arrays.device, backward=backward)
     if not len(moments):  # a short sequence may have no time at which these nodes exist
         return
@@ -74,7 +85,7 @@ def launch_resident(
     )
     _require_few_programs(arrays, shape.rows)
     device = arrays.device.index or 0
-    kernel = arrays.program.resident_kernel(number, shape, arrays.shared, gradients, device)
+    kernel = resident_kernel(arrays.program, number, shape, arrays.shared, gradients, device)
     tensors = [find(argument) for argument in kernel.text.arguments]
     _launch(arrays, kernel, (shape.num_programs, -(-arrays.B // shape.rows), arrays.P), tensors, at_once=False)
 
@@ -122,7 +133,7 @@ def launch_relay(
     program = arrays.program
     shapes = relay_shapes(program, legs, (arrays.P, arrays.B), arrays.processors.own, arrays.device)
     assert not isinstance(shapes, str), shapes  # `choose` has checked
-    kernel = program.relay_kernel(legs, shapes, arrays.shared, gradients, arrays.device.index or 0)
+    kernel = relay_kernel(program, legs, shapes, arrays.shared, gradients, arrays.device.index or 0)
     of_legs = dict(zip(legs, shapes, strict=True))
     most = max(shape.num_in_all(arrays.P, arrays.B) for shape in shapes)
     told = dict(zip(legs, torch.zeros(len(shapes), most, dtype=torch.int32, device=arrays.device), strict=True))
@@ -151,7 +162,7 @@ def launch_spread(
     tiling = tilings[gradients is not None]
     device = arrays.device.index or 0
     gathered = None if gradients is None else gradients[:2]
-    kernel = arrays.program.spread_kernel(number, tiling, arrays.shared, gathered, device)
+    kernel = spread_kernel(arrays.program, number, tiling, arrays.shared, gathered, device)
     workers, teams = arrays.program.spread(number).num_workers(tiling.units), -(-arrays.B // tiling.rows) * arrays.P
     for argument, key in kernel.text.awaited:
         arrays.mark_missing(find(argument), argument, key)

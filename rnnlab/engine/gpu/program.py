@@ -1,35 +1,23 @@
-"""A plan ready to run on the GPU: its nodes, how their numbers are stored, and the kernels of its cyclic components.
+"""A plan as the GPU runs it: how its numbers are stored, which kernels run each component, and how they divide it.
 
-`choice.py` decides which `GpuProgram` a model uses. The program has kernels written (by `general_*`, `spread_*`,
-`resident_*` and `relay_text`), compiled and cached. `arrays.py` and `launch.py` run it.
+`choice.py` decides which `GpuProgram` a model uses. `kernels.py` has its kernels written; `arrays.py` and `launch.py`
+run it.
 """
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
 from rnnlab.architecture.specs import EdgeSpec
-from rnnlab.engine.gpu.compiled import KernelText, compiled
-from rnnlab.engine.gpu.cuda_driver import CudaFunction
-from rnnlab.engine.gpu.general_backward import general_backward
-from rnnlab.engine.gpu.general_forward import general_forward
 from rnnlab.engine.gpu.layout import ARITHMETIC, padded
 from rnnlab.engine.gpu.limits import cluster_size, most_pairs, runs_cuda, shared_memory
 from rnnlab.engine.gpu.relay_groups import relay_groups
-from rnnlab.engine.gpu.relay_text import RelayText, relay_text
 from rnnlab.engine.gpu.resident import Layout, Reader, Resident, Shape, can_be_resident, shapes_of
-from rnnlab.engine.gpu.resident_backward import write_backward
-from rnnlab.engine.gpu.resident_forward import write_forward
-from rnnlab.engine.gpu.resident_writer import Leg, ResidentWriter
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.gpu.spread import SpreadComponent, Tiling
-from rnnlab.engine.gpu.spread_backward import spread_backward
-from rnnlab.engine.gpu.spread_forward import spread_forward
-from rnnlab.engine.gpu.spread_node import SpreadWriter
-from rnnlab.engine.gpu.writer import Writer
 from rnnlab.engine.nodes import NodeCode, Part, Product, node_codes, output_names, state_parts, token_inputs
 from rnnlab.engine.plan import Component, Plan
 from rnnlab.graph.elements import NodeKey
@@ -37,33 +25,13 @@ from rnnlab.triton_support import is_interpreted
 
 Kept = TypeVar("Kept")
 
+Kernels = Literal["population", "spread", "relay"]
+"""The ways to run a whole network: each member has programs, or clusters of programs, of its own; the units of each
+component are spread over the whole GPU (`spread.py`); or members have clusters of their own, and components run side by
+side and hand states on (`relay.py`), not one after another."""
 
-class Kernel(NamedTuple):
-    """A Triton kernel, ready to be launched."""
-
-    text: KernelText
-    function: Any
-
-
-Gradients = tuple[frozenset[Part], frozenset[Part], frozenset[Part]]
-"""What the backward kernel of a component depends on, as three sets of parts: those whose gradients are wanted; of
-these, those that already have gradients at all times in memory; and those whose gradient of the final state is in an
-array of its own."""
-
-
-class CudaKernel(NamedTuple):
-    """A kernel in CUDA C++, ready to be launched."""
-
-    text: KernelText
-    function: CudaFunction
-    num_threads: int
-
-
-class RelayKernel(NamedTuple):
-    """The kernel of a relay, ready to be launched."""
-
-    text: RelayText
-    function: CudaFunction
+Kind = Literal["hoisted", "spread", "relay", "resident", "general"]
+"""What runs a component; `GpuProgram.kind` decides."""
 
 
 class GpuProgram:
@@ -73,9 +41,7 @@ class GpuProgram:
         plan: what runs.
         choices: for each hidden node its nonlinearity, or if members differ, a mask of those with relu, [P, 1, 1].
         precision: how products are multiplied: `float32`, `tf32` or `bf16`.
-        is_spread: whether the units of each component are spread over the whole GPU (`spread.py`). Otherwise each
-            member has programs, or clusters of programs, of its own.
-        is_relay: whether components run side by side and hand states on (`relay.py`), not one after another.
+        kernels: the way to run it.
         has_outputs: whether outputs are computed, or states only (`engine/read_out.py`).
     """
 
@@ -84,17 +50,44 @@ class GpuProgram:
         plan: Plan,
         choices: Mapping[NodeKey, Any],
         precision: str,
+        kernels: Kernels,
         *,
-        is_spread: bool = False,
-        is_relay: bool = False,
         has_outputs: bool = True,
     ) -> None:
-        self.plan, self.architecture, self.precision = plan, plan.architecture, precision
-        self.is_spread, self.is_relay = is_spread, is_relay
+        self.plan, self.architecture, self.precision, self.kernels = plan, plan.architecture, precision, kernels
         self.arithmetic = ARITHMETIC[precision]
         self.outputs = output_names(self.architecture) if has_outputs else ()
         self.codes = node_codes(plan, choices, has_outputs=has_outputs)
         self._kept: dict[Any, Any] = {}  # never dropped: recorded CUDA graphs run its kernels and read its tensors
+
+    def codes_of(self, component: Component) -> list[NodeCode]:
+        """The nodes of a component that are computed."""
+        return [self.codes[key] for key in component.nodes if key in self.codes]
+
+    def keep(self, key: Any, make: Callable[[], Kept]) -> Kept:
+        """The value of a key, made at the first call and kept as long as the program lives."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def is_relu(self, code: NodeCode, device: torch.device) -> Tensor:
+        """Which members have the nonlinearity relu, [P], if they differ; copied once, for the host waits for copies."""
+        key = ("is_relu", code.key, device)
+        return self.keep(key, lambda: torch.as_tensor(code.choice).to(torch.int32).view(-1).to(device))
+
+    def moments(self, number: int, num_steps: int, first_step: int, device: torch.device, *, backward: bool) -> Tensor:
+        """A component's moments in the order in which they run, [moments, 2]: the node's number in it, and the time."""
+
+        def make() -> Tensor:
+            component = self.plan.components[number]
+            place = {code.key: place for place, code in enumerate(self.codes_of(component))}
+            slots = self.plan.moments(component, num_steps, first_step)
+            found = [(place[node], time) for slot in slots for node, time in slot]
+            return torch.tensor(found[::-1] if backward else found, dtype=torch.int32).to(device)
+
+        return self.keep(("moments", number, num_steps, first_step % self.architecture.period, device, backward), make)
+
+    # ----------------------------------------------------------------------------------------- how numbers are stored
 
     @cached_property
     def state(self) -> dict[Part, int]:
@@ -154,19 +147,56 @@ class GpuProgram:
         """The dtype of a part's values: that of products if they are only multiplied, else float32."""
         return torch.float32 if part in self._carried else self.arithmetic.dtype
 
-    def codes_of(self, component: Component) -> list[NodeCode]:
-        """The nodes of a component that are computed."""
-        return [self.codes[key] for key in component.nodes if key in self.codes]
+    def _is_factor(self, part: Part) -> bool:
+        """Whether a part's values are stored in the dtype of products."""
+        return self.storage(part) == self.arithmetic.dtype
 
-    def keep(self, key: Any, make: Callable[[], Kept]) -> Kept:
-        """The value of a key, made at the first call and kept as long as the program lives."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
+    def has_factor(self, part: Part) -> bool:
+        """Whether kernels store a part twice: as float32 and, for those who multiply it, in the dtype of products."""
+        if self._is_factor(part):
+            return False
+        if self.kernels == "spread":
+            return any(each.part == part and each.pairs for code in self.codes.values() for each in code.internal)
+        number = self.plan.component_of.get((part[0], 0))
+        if self.architecture.period > 1 or number is None or not self.is_resident(number):
+            return False
+        reading = (each for code in self.codes.values() for each in code.products if not each.has_projection)
+        return any(each.part == part and each.pairs for each in reading)
+
+    # ------------------------------------------------------------------------------------ which kernels run a component
+
+    def kind(self, number: int) -> Kind:
+        """What runs a component, by its number: the first of these that it is.
+
+        hoisted     without a cycle                               torch, at all times at once (`hoisted.py`)
+        spread      in a network that is spread over the GPU      kernels of `spread_*`
+        relay       side by side with others                      kernels of `relay_text`, from those of `resident_*`
+        resident    with matrices that fit into shared memory     kernels of `resident_*`
+        general     anything else                                 kernels of `general_*`
+        """
+        if self.plan.components[number].is_hoisted:
+            return "hoisted"
+        if self.kernels == "spread":
+            return "spread"
+        if number in self.relay_of:
+            return "relay"
+        return "resident" if self.is_resident(number) else "general"
 
     def is_resident(self, number: int) -> bool:
-        """Whether a component runs with its matrices in shared memory and its last states in registers."""
+        """Whether a component runs with its matrices in shared memory and its last states in registers, also as a leg.
+
+        Never one that is hoisted or spread.
+        """
         return bool(self.shapes(number))
+
+    # --------------------------------------------------------------------------------------------- resident components
+
+    def resident(self, number: int) -> Resident:
+        """A component by its number, as resident kernels see it."""
+        component = self.plan.components[number]
+        handed = self.handed if number in self.relay_of else None
+        period = self.architecture.period
+        return self.keep(("resident", number), lambda: Resident(component, self.codes_of(component), period, handed))
 
     def shapes(self, number: int) -> tuple[Shape, ...]:
         """The ways to divide a resident component among programs; none if it cannot be resident.
@@ -174,7 +204,7 @@ class GpuProgram:
         A leg of a relay always has clusters.
         """
         component = self.plan.components[number]
-        if component.is_hoisted or self.is_spread or is_interpreted() or not runs_cuda():
+        if component.is_hoisted or self.kernels == "spread" or is_interpreted() or not runs_cuda():
             return ()
         return self.keep(("shapes", number, shared_memory(), cluster_size()), lambda: self._shapes(number))
 
@@ -186,10 +216,28 @@ class GpuProgram:
         found = shapes_of(self.resident(number), self.arithmetic, factors, shared_memory(), cluster_size())
         return tuple(each for each in found if each.num_programs > 1 or number not in self.relay_of)
 
+    def readers(self, number: int) -> tuple[Reader, ...]:
+        """Narrow read-outs of a resident component, whose gradients its backward kernel multiplies."""
+        if not self.is_resident(number):
+            return ()
+        return self.keep(("readers", number, shared_memory(), cluster_size()), lambda: self._readers(number))
+
+    def _readers(self, number: int) -> tuple[Reader, ...]:
+        found: list[Reader] = []
+        for code in (code for each in self.plan.components if each.is_hoisted for code in self.codes_of(each)):
+            for node in self.codes_of(self.plan.components[number]):
+                found += [(code, product) for product in code.external if _is_narrow_reader(node, code, product)]
+        resident, shapes = self.resident(number), self.shapes(number)
+        while max(Layout(resident, self.arithmetic, shape, True, found).total for shape in shapes) > shared_memory():
+            found.pop()  # ends at the latest without readers: the nodes alone fit
+        return tuple(found)
+
+    # ---------------------------------------------------------------------------------------------------------- relays
+
     @cached_property
     def relays(self) -> tuple[tuple[int, ...], ...]:
         """The groups of components that run side by side, by their numbers."""
-        return relay_groups(self.plan, self.codes) if self.is_relay else ()
+        return relay_groups(self.plan, self.codes) if self.kernels == "relay" else ()
 
     @cached_property
     def relay_of(self) -> dict[int, tuple[int, ...]]:
@@ -207,135 +255,13 @@ class GpuProgram:
                 found.add(edge)
         return frozenset(found)
 
-    def _is_factor(self, part: Part) -> bool:
-        """Whether a part's values are stored in the dtype of products."""
-        return self.storage(part) == self.arithmetic.dtype
-
-    def forward_kernel(self, number: int, shared: frozenset[str]) -> Kernel:
-        """The general (Triton) forward kernel of a component; `shared` are the inputs that all members share."""
-        codes = self.codes_of(self.plan.components[number])
-        return self._kernel(("general forward", number, shared), lambda: general_forward(self._writer(shared), codes))
-
-    def backward_kernel(self, number: int, shared: frozenset[str], wanted: frozenset[Part]) -> Kernel:
-        """The same for the backward pass; `wanted` are the parts whose gradients are wanted."""
-        codes = self.codes_of(self.plan.components[number])
-        key = ("general backward", number, shared, wanted)
-        return self._kernel(key, lambda: general_backward(self._writer(shared), codes, wanted))
-
-    def resident(self, number: int) -> Resident:
-        """A component by its number, as resident kernels see it."""
-        component = self.plan.components[number]
-        handed = self.handed if number in self.relay_of else None
-        period = self.architecture.period
-        return self.keep(("resident", number), lambda: Resident(component, self.codes_of(component), period, handed))
-
-    def resident_kernel(
-        self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None, device: int
-    ) -> CudaKernel:
-        """The kernel of a resident component.
-
-        Args:
-            number: the component's.
-            shape: how it is divided among programs.
-            shared: the inputs that all members share.
-            gradients: for the backward kernel; None for the forward one.
-            device: the number of the GPU.
-        """
-
-        def make() -> CudaKernel:
-            text = self.resident_text(number, shape, shared, gradients)
-            function = CudaFunction(text.source, device, self._shared_bytes(number, shape, gradients is not None))
-            return CudaKernel(text, function, 32 * text.num_warps)
-
-        return self.keep(("resident kernel", number, shape, shared, gradients, device), make)
-
-    def _shared_bytes(self, number: int, shape: Shape, backward: bool) -> int:
-        readers = self.readers(number) if backward else ()
-        return Layout(self.resident(number), self.arithmetic, shape, backward, readers).total
-
-    def resident_text(
-        self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None
-    ) -> KernelText:
-        """The text of `resident_kernel`, with the same arguments."""
-        return self._resident_writer(number, shape, shared, gradients).text()
-
-    def _resident_writer(
-        self, number: int, shape: Shape, shared: frozenset[str], gradients: Gradients | None, leg: Leg | None = None
-    ) -> ResidentWriter:
-        """A writer that has gathered the lines of a resident component's kernel, or of one leg of a relay's kernel."""
-        options = self._writer_options(shared)
-        chosen: Any = {"backward": gradients is not None, "leg": leg}
-        writer = ResidentWriter(self.plan, self.arithmetic, self.resident(number), shape, **chosen, **options)
-        if gradients is None:
-            write_forward(writer)
-        else:
-            write_backward(writer, *gradients, self.readers(number), self.takers(number))
-        return writer
-
-    def relay_kernel(
-        self,
-        legs: tuple[int, ...],
-        shapes: tuple[Shape, ...],
-        shared: frozenset[str],
-        gradients: tuple[Gradients, ...] | None,
-        device: int,
-    ) -> RelayKernel:
-        """The kernel of a relay; arguments as for `resident_kernel`, with shapes and gradients for each leg."""
-
-        def make() -> RelayKernel:
-            text = self.relay_text(legs, shapes, shared, gradients)
-            pairs = zip(legs, shapes, strict=True)
-            num_bytes = max(self._shared_bytes(number, shape, gradients is not None) for number, shape in pairs)
-            return RelayKernel(text, CudaFunction(text.source, device, num_bytes))
-
-        return self.keep(("relay kernel", legs, shapes, shared, gradients, device), make)
-
-    def relay_text(
-        self,
-        legs: tuple[int, ...],
-        shapes: tuple[Shape, ...],
-        shared: frozenset[str],
-        gradients: tuple[Gradients, ...] | None,
-    ) -> RelayText:
-        """The text of `relay_kernel`. The leg that waits for no other comes first; backward that is the last one."""
-        rows = {number: shape.rows for number, shape in zip(legs, shapes, strict=True)}
-        writers: list[ResidentWriter] = []
-        for place, number in enumerate(legs):
-            givers = {each.edge: self.plan.component_of[each.edge.source] for _, each in self.resident(number).handed}
-            takers = {each.edge: self.plan.component_of[each.edge.target] for each in self.takers(number)}
-            leg = Leg(number, rows, givers if gradients is None else takers)
-            own = None if gradients is None else gradients[place]
-            writers.append(self._resident_writer(number, shapes[place], shared, own, leg))
-        return relay_text(writers if gradients is None else writers[::-1])
-
     def takers(self, number: int) -> tuple[Product, ...]:
         """The products in other legs of a relay that multiply what this leg hands on."""
         own = self.plan.components[number].nodes
         handed = (product for leg in self.relay_of.get(number, ()) for _, product in self.resident(leg).handed)
         return tuple(product for product in handed if product.edge.source in own)
 
-    def _writer_options(self, shared: frozenset[str]) -> dict[str, Any]:
-        return {
-            "storage": {part: self.storage(part).itemsize for part in self.state},
-            "widths": self.widths,
-            "factors": frozenset(part for part in self.state if self.has_factor(part)),
-            "shared": shared,
-            "shared_bytes": shared_memory(),
-        }
-
-    def has_factor(self, part: Part) -> bool:
-        """Whether kernels store a part twice: as float32 and, for those who multiply it, in the dtype of products."""
-        if self._is_factor(part):
-            return False
-        if self.is_spread:
-            return any(each.part == part and each.pairs for code in self.codes.values() for each in code.internal)
-        number = self.plan.component_of.get((part[0], 0))
-        if self.architecture.period > 1 or number is None or not self.is_resident(number):
-            return False
-        reading = (each for code in self.codes.values() for each in code.products if not each.has_projection)
-        return any(each.part == part and each.pairs for each in reading)
-
-    # ------------------------------------------------------------------------------------------------ spread components
+    # ----------------------------------------------------------------------------------------------- spread components
 
     def spread(self, number: int) -> SpreadComponent:
         """A component by its number, as spread kernels see it."""
@@ -361,80 +287,6 @@ class GpuProgram:
         if forward is None or backward is None:
             return f"it does not fit into {processors.all} multiprocessors at once"
         return forward, backward
-
-    def spread_kernel(
-        self,
-        number: int,
-        tiling: Tiling,
-        shared: frozenset[str],
-        gradients: tuple[frozenset[Part], frozenset[Part]] | None,
-        device: int,
-    ) -> CudaKernel:
-        """The kernel of a spread component.
-
-        Args:
-            number: the component's.
-            tiling: how it is divided among programs.
-            shared: the inputs that all members share.
-            gradients: the first two of `Gradients` for the backward kernel; None for the forward one.
-            device: the number of the GPU.
-        """
-        cut = (tiling.rows, tiling.units, tiling.is_early, tiling.is_paired)
-
-        def make() -> CudaKernel:
-            writer = self.spread_writer(number, tiling, shared)
-            text = spread_forward(writer) if gradients is None else spread_backward(writer, *gradients)
-            return CudaKernel(text, CudaFunction(text.source, device, writer.most_shared), 32 * text.num_warps)
-
-        return self.keep(("spread kernel", number, cut, shared, gradients, device), make)
-
-    def spread_writer(self, number: int, tiling: Tiling, shared: frozenset[str]) -> SpreadWriter:
-        """A writer for the text of a spread component's kernel."""
-        return SpreadWriter(self.plan, self.spread(number), tiling, **self._writer_options(shared))
-
-    def readers(self, number: int) -> tuple[Reader, ...]:
-        """Narrow read-outs of a resident component, whose gradients its backward kernel multiplies."""
-        if not self.is_resident(number):
-            return ()
-        return self.keep(("readers", number, shared_memory(), cluster_size()), lambda: self._readers(number))
-
-    def _readers(self, number: int) -> tuple[Reader, ...]:
-        found: list[Reader] = []
-        for code in (code for each in self.plan.components if each.is_hoisted for code in self.codes_of(each)):
-            for node in self.codes_of(self.plan.components[number]):
-                found += [(code, product) for product in code.external if _is_narrow_reader(node, code, product)]
-        resident, shapes = self.resident(number), self.shapes(number)
-        while max(Layout(resident, self.arithmetic, shape, True, found).total for shape in shapes) > shared_memory():
-            found.pop()  # ends at the latest without readers: the nodes alone fit
-        return tuple(found)
-
-    def _kernel(self, key: Any, write: Callable[[], KernelText]) -> Kernel:
-        def make() -> Kernel:
-            text = write()
-            return Kernel(text, compiled(text.source))
-
-        return self.keep(key, make)
-
-    def _writer(self, shared: frozenset[str]) -> Writer:
-        is_fast = self.precision == "bf16" and not is_interpreted()
-        return Writer(self.plan, self.widths, shared, self.arithmetic, is_fast=is_fast, shared_bytes=shared_memory())
-
-    def is_relu(self, code: NodeCode, device: torch.device) -> Tensor:
-        """Which members have the nonlinearity relu, [P], if they differ; copied once, for the host waits for copies."""
-        key = ("is_relu", code.key, device)
-        return self.keep(key, lambda: torch.as_tensor(code.choice).to(torch.int32).view(-1).to(device))
-
-    def moments(self, number: int, num_steps: int, first_step: int, device: torch.device, *, backward: bool) -> Tensor:
-        """A component's moments in the order in which they run, [moments, 2]: the node's number in it, and the time."""
-
-        def make() -> Tensor:
-            component = self.plan.components[number]
-            place = {code.key: place for place, code in enumerate(self.codes_of(component))}
-            slots = self.plan.moments(component, num_steps, first_step)
-            found = [(place[node], time) for slot in slots for node, time in slot]
-            return torch.tensor(found[::-1] if backward else found, dtype=torch.int32).to(device)
-
-        return self.keep(("moments", number, num_steps, first_step % self.architecture.period, device, backward), make)
 
 
 def _is_narrow_reader(node: NodeCode, reader: NodeCode, product: Product) -> bool:

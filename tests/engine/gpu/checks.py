@@ -53,7 +53,7 @@ def kinds(case: Case, precision: str, device: str) -> tuple[str, ...]:
     """The paths of both kinds of kernels; only the one of populations if the network cannot be spread over the GPU."""
     from rnnlab.engine.gpu.choice import gpu_program, spread_reason
 
-    program = gpu_program(case.architecture, case.nonlinearity, precision, is_spread=True)
+    program = gpu_program(case.architecture, case.nonlinearity, precision, "spread")
     num_members, num_sequences = next(iter(case.inputs.values())).shape[:2]
     found = spread_reason(program, (num_members, num_sequences), torch.device(device))
     return ("gpu-population",) if isinstance(found, str) else ("gpu-population", "gpu-spread")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlab.engine.gpu import arrays, choice, launch, memory_bound, program, relay
+from rnnlab.engine.gpu import arrays, choice, kernels, launch, memory_bound, program, relay
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.gpu.sharing import Processors
@@ -77,7 +77,7 @@ def break_kernels(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> BreakK
             return make_broken
 
         for name in ("compiled", "CudaFunction"):
-            monkeypatch.setattr(program, name, broken(getattr(program, name)))
+            monkeypatch.setattr(kernels, name, broken(getattr(kernels, name)))
         return changed
 
     return change_all
@@ -87,9 +87,9 @@ def break_kernels(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> BreakK
 def emulated(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> None:
     """The CPU stands for a GPU of few multiprocessors, which runs kernels in CUDA C++."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # or a model on the CPU would take the CPU's path
-    for module in (program, choice, relay, memory_bound):
+    for module in (program, kernels, choice, relay, memory_bound):
         monkeypatch.setattr(module, "is_interpreted", lambda: False)
     for module in (arrays, choice):
         monkeypatch.setattr(module, "processors", lambda _: Processors(PROCESSORS, PROCESSORS))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
-    monkeypatch.setattr(program, "CudaFunction", EmulatedFunction)
+    monkeypatch.setattr(kernels, "CudaFunction", EmulatedFunction)

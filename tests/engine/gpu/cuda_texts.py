@@ -5,10 +5,11 @@ from typing import NamedTuple
 import pytest
 
 from rnnlab import Architecture, ModelError
-from rnnlab.engine.gpu import cuda_driver, program
+from rnnlab.engine.gpu import cuda_driver, kernels, program
 from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.kernels import CudaKernel, resident_kernel, spread_kernel
 from rnnlab.engine.gpu.launch import best_shape
-from rnnlab.engine.gpu.program import CudaKernel, GpuProgram
+from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.nodes import Part
 
@@ -59,11 +60,12 @@ def cuda_texts(
         nonlinearity: of the members, where they have their own.
     """
     with pytest.MonkeyPatch.context() as patches:
-        patches.setattr(program, "CudaFunction", CudaText)
-        patches.setattr(program, "shared_memory", lambda: gpu.shared_bytes)
+        patches.setattr(kernels, "CudaFunction", CudaText)
+        for module in (program, kernels):
+            patches.setattr(module, "shared_memory", lambda: gpu.shared_bytes)
         patches.setattr(program, "cluster_size", lambda: gpu.cluster_size)
         gpu_program.cache_clear()  # a program keeps the tilings of one GPU
-        made = gpu_program(architecture, nonlinearity, precision, is_spread=is_spread)
+        made = gpu_program(architecture, nonlinearity, precision, "spread" if is_spread else "population")
         gpu_program.cache_clear()
         numbers = [number for number, each in enumerate(made.plan.components) if not each.is_hoisted]
         write = _spread if is_spread else _resident
@@ -75,7 +77,7 @@ def _spread(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> 
     if isinstance(tilings, str):
         return []
     passes = zip(tilings, (None, gradients_of(made)[:2]), strict=True)
-    return [_text_of(made.spread_kernel(number, tiling, frozenset(), each, 0)) for tiling, each in passes]
+    return [_text_of(spread_kernel(made, number, tiling, frozenset(), each, 0)) for tiling, each in passes]
 
 
 def _resident(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -> list[CudaText]:
@@ -84,7 +86,7 @@ def _resident(made: GpuProgram, number: int, gpu: Gpu, sizes: tuple[int, int]) -
     found = made.shapes(number)
     shapes = {found[0], best_shape(found, made.resident(number), sizes, gpu.num_processors)}
     passes = (None, gradients_of(made))
-    return [_text_of(made.resident_kernel(number, shape, frozenset(), each, 0)) for shape in shapes for each in passes]
+    return [_text_of(resident_kernel(made, number, shape, frozenset(), each, 0)) for shape in shapes for each in passes]
 
 
 def gradients_of(made: GpuProgram) -> tuple[frozenset[Part], frozenset[Part], frozenset[Part]]:

@@ -20,7 +20,7 @@ Key = tuple[str, int, str, int, str]
 
 def spread(network: str, width: int, precision: str) -> SpreadComponent:
     made = architecture(network, input_size=27, output_size=16, units=width)
-    program = gpu_program(made, None, precision, is_spread=True)
+    program = gpu_program(made, None, precision, "spread")
     (number,) = (number for number, component in enumerate(program.plan.components) if not component.is_hoisted)
     return program.spread(number)
 

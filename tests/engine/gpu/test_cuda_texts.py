@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rnnlab import CELLS, Architecture, ModelError, architecture
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.cuda_driver import machine_code
+from rnnlab.engine.gpu.kernels import resident_text, spread_writer
 from rnnlab.engine.gpu.resident import Shape
 from rnnlab.engine.gpu.sharing import Processors
 from rnnlab.engine.gpu.spread_backward import spread_backward
@@ -67,21 +68,21 @@ def test_resident_kernels_compile(label: str, gpu: str, precision: str) -> None:
 def test_kernels_of_clusters_compile(
     name: str, sends_gates: bool, units: int, num_programs: int, precision: str
 ) -> None:
-    made = gpu_program(architecture(name, input_size=3, output_size=2, units=units), None, precision, is_spread=False)
+    made = gpu_program(architecture(name, input_size=3, output_size=2, units=units), None, precision, "population")
     (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
     for gradients in (None, gradients_of(made)):
-        text = made.resident_text(number, Shape(16, num_programs), frozenset(), gradients)
+        text = resident_text(made, number, Shape(16, num_programs), frozenset(), gradients)
         assert f"__cluster_dims__({num_programs}, 1, 1)" in text.source
         assert ("send_parts(address" in text.source) is (gradients is not None and not sends_gates)
         assert machine_code(text.source, "sm_90").startswith(b"\x7fELF")
 
 
 def test_only_a_layer_that_reads_the_past_has_gradients_of_what_came_before() -> None:
-    made = gpu_program(both_directions("tanh", units=20, read_out_delay=2), None, "tf32", is_spread=False)
+    made = gpu_program(both_directions("tanh", units=20, read_out_delay=2), None, "tf32", "population")
     found: dict[bool, list[str]] = {}
     for number, component in enumerate(made.plan.components):
         if not component.is_hoisted:
-            text = made.resident_text(number, Shape(16), frozenset(), gradients_of(made))
+            text = resident_text(made, number, Shape(16), frozenset(), gradients_of(made))
             found[component.is_backward] = [of for kind, of in text.arguments if kind == "dbefore"]
     assert found == {False: [("f", "h")], True: []}
 
@@ -114,13 +115,13 @@ def test_matrices_too_large_for_the_chip_are_streamed() -> None:
 def test_pairs_compile(name: str, units: int, precision: str, is_kept: bool) -> None:
     """Backward, on a GPU that has clusters."""
     network = architecture(name, input_size=3, output_size=2, units=units)
-    made = gpu_program(network, None, precision, is_spread=True)
+    made = gpu_program(network, None, precision, "spread")
     (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
     limits = (1, 64), Processors(132, 132), GPUS["H200"].shared_bytes
     tiling = made.spread(number)._tiling(32, 16 if is_kept else 32, *limits, backward=True, is_paired=True)
     assert tiling is not None
     assert tiling.is_kept == is_kept
-    text = spread_backward(made.spread_writer(number, tiling, frozenset()), *gradients_of(made)[:2])
+    text = spread_backward(spread_writer(made, number, tiling, frozenset()), *gradients_of(made)[:2])
     assert "__cluster_dims__(2, 1, 1)" in text.source
     assert machine_code(text.source, "sm_90").startswith(b"\x7fELF")
     cut = [tiling.is_paired for tiling in made.tilings(number, (1, 64), limits[1]) if not isinstance(tiling, str)]

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from rnnlab import CELLS, Architecture, Cell, EdgeSpec, Model, ModelError, NodeSpec, architecture, sigmoid, tanh
-from rnnlab.engine.gpu import launch, program
+from rnnlab.engine.gpu import kernels, launch, program
 from rnnlab.engine.gpu.choice import gpu_program, spread_reason
 from rnnlab.engine.gpu.resident import Resident, Shape
 from tests.engine.comparison import DifferenceError
@@ -50,7 +50,7 @@ precisions = st.sampled_from(sorted(TOLERANCES))
 
 def are_resident(network: Architecture, precision: str = "float32") -> bool:
     """Whether all components of a network keep their matrices on the chip."""
-    made = gpu_program(network, None, precision, is_spread=False)
+    made = gpu_program(network, None, precision, "population")
     return all(made.is_resident(number) for number, each in enumerate(made.plan.components) if not each.is_hoisted)
 
 
@@ -112,7 +112,7 @@ def test_random_networks_agree(
 def test_random_networks_agree_where_they_are_spread(
     network: Architecture, num_steps: int, population: int, precision: str, seed: int
 ) -> None:
-    made = gpu_program(network, None, precision, is_spread=True)
+    made = gpu_program(network, None, precision, "spread")
     assume(not isinstance(spread_reason(made, (population, 2), torch.device("cpu")), str))
     check(network, precision, "gpu-spread", num_steps=num_steps, population=population, batch_size=2, seed=seed)
 
@@ -187,7 +187,7 @@ def test_programs_do_not_share_nodes_all_of_whose_gates_are_late(monkeypatch: py
     monkeypatch.setitem(CELLS, "late", late)
     found = {}
     for cell in ("late", "gru", "mgu"):
-        made = gpu_program(architecture("td", cell, **SIZES, units=32), None, "float32", is_spread=False)
+        made = gpu_program(architecture("td", cell, **SIZES, units=32), None, "float32", "population")
         (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
         found[cell] = {shape.num_programs for shape in made.shapes(number)}
     assert found == {"late": {1}, "gru": {1, 2}, "mgu": {1, 2}}
@@ -257,7 +257,7 @@ def test_many_sequences_take_several_programs() -> None:
 
 def test_nodes_that_fit_for_fewer_sequences_take_fewer() -> None:
     network = architecture("skip-3:lstm", **SIZES, units=90)
-    made = gpu_program(network, None, "bf16", is_spread=False)
+    made = gpu_program(network, None, "bf16", "population")
     (number,) = (number for number, each in enumerate(made.plan.components) if not each.is_hoisted)
     assert made.shapes(number) == (Shape(32), Shape(16))
     check(network, "bf16", population=8, batch_size=35, num_steps=4)
@@ -388,7 +388,8 @@ def test_warps_that_share_the_rows_agree(
     monkeypatch: pytest.MonkeyPatch, break_kernels: BreakKernels, name: str, precision: str, shared_bytes: int
 ) -> None:
     """As where there is no room for the sums of all rows beside the matrices; the last rows are of no sequence."""
-    monkeypatch.setattr(program, "shared_memory", lambda: shared_bytes)
+    for module in (program, kernels):
+        monkeypatch.setattr(module, "shared_memory", lambda: shared_bytes)
     network = architecture(name, **SIZES, units=60)
     check(network, precision, "gpu-spread", population=1, batch_size=67, num_steps=3)
     changed = break_kernels(", own_row);", ", 0);")  # the first half of the rows twice

@@ -82,7 +82,7 @@ BELONGING = {
 def test_outputs_belong_to_who_asked_for_them(label: str) -> None:
     """The backward pass neither changes them, though some lie where it works, nor minds if they were changed."""
     network, unread = BELONGING[label]
-    made = gpu_program(network, None, "float32", is_spread=False)
+    made = gpu_program(network, None, "float32", "population")
     assert made.unread == unread
     model = Model(network, generator=torch.Generator().manual_seed(0), population=2, path="gpu-population")
     inputs = {"x": torch.randn(2, 4, 5, 3, generator=torch.Generator().manual_seed(1))}
@@ -137,7 +137,7 @@ def test_programs_live_as_long_as_a_model_that_used_them() -> None:
         for _ in range(2):
             model(torch.zeros(2, 1, 3, 3))
             for units in range(10, 11 + gpu_program.cache_info().maxsize):
-                gpu_program(architecture("sh:tanh", **SIZES, units=units), None, "float32", is_spread=False)
+                gpu_program(architecture("sh:tanh", **SIZES, units=units), None, "float32", "population")
     gc.collect()
     assert read[0]() is not None
     assert all(each() is read[0]() for each in read)

@@ -40,7 +40,7 @@ def test_groups_of_warps_keep_their_own_pace(
     """Those of different rows share nothing but matrices; a group that waits for nobody, or for another's, is wrong."""
     monkeypatch.setattr(launch, "best_shape", lambda *_: shape)
     network = architecture(name, **SIZES, units=40)
-    made = gpu_program(network, None, precision, is_spread=False)
+    made = gpu_program(network, None, precision, "population")
     resident = made.resident(next(number for number, each in enumerate(made.plan.components) if not each.is_hoisted))
     passes = (resident.warps(shape, made.arithmetic, backward=backward) for backward in (False, True))
     assert tuple(resident.num_groups(warps) for warps in passes) == num_groups
@@ -59,7 +59,7 @@ def test_warps_are_tall_where_their_threads_then_keep_the_matrices() -> None:
     """In the forward pass of clusters, and where there would be too many otherwise."""
 
     def row_tiles(name: str, precision: str, shape: Shape) -> tuple[int, int]:
-        made = gpu_program(architecture(name, **SIZES, units=256), None, precision, is_spread=False)
+        made = gpu_program(architecture(name, **SIZES, units=256), None, precision, "population")
         resident = made.resident(1)
         forward, back = (resident.warps(shape, made.arithmetic, backward=backward) for backward in (False, True))
         return forward.row_tiles, back.row_tiles

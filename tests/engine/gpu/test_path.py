@@ -69,7 +69,7 @@ def test_a_cell_in_place_of_another_has_a_program_of_its_own(monkeypatch: pytest
     for cell in (cells[0], cells[1], cells[0]):
         monkeypatch.setitem(CELLS, "m", cell)
         network = architecture("sh:m", input_size=3, output_size=2, units=4)
-        found.append(choice._kept({}, network, None, "float32", is_spread=False))
+        found.append(choice._kept({}, network, None, "float32", "population"))
     assert found[0] is found[2]
     assert found[0] is not found[1]
 
@@ -110,9 +110,9 @@ def choose_on_h200(monkeypatch: pytest.MonkeyPatch, new_programs: None) -> Chose
 
 def test_kernels_asked_for_are_taken(choose_on_h200: Chosen) -> None:
     population = choose_on_h200(LARGE, "population", 1, 64)
-    assert not population.program.is_spread
+    assert population.program.kernels == "population"
     assert population.reason == "a program for each member, asked for"
-    assert choose_on_h200(LARGE, "spread", 1, 64).program.is_spread
+    assert choose_on_h200(LARGE, "spread", 1, 64).program.kernels == "spread"
 
 
 def test_kernels_that_cannot_be_compiled_are_not_chosen(
@@ -124,7 +124,7 @@ def test_kernels_that_cannot_be_compiled_are_not_chosen(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for kernels, wanted in (("auto", f"a program for each member: {reason}"), ("population", "asked for")):
         found = choose_on_h200(LARGE, kernels, 1, 64)
-        assert not found.program.is_spread
+        assert found.program.kernels != "spread"
         assert not any(found.program.shapes(number) for number in range(len(found.program.plan.components)))
         assert found.reason.endswith(wanted)
     with pytest.raises(ModelError, match=f"the network cannot be spread over the GPU: {reason}"):
@@ -146,9 +146,9 @@ def test_cudnn_is_named_where_it_is_faster_and_taken_where_it_is_asked_for(choos
 
 
 def test_one_large_network_is_spread_and_a_population_is_not(choose_on_h200: Chosen) -> None:
-    assert choose_on_h200(LARGE, "auto", 1, 64).program.is_spread
+    assert choose_on_h200(LARGE, "auto", 1, 64).program.kernels == "spread"
     population = choose_on_h200(NETWORK, "auto", 500, 64)
-    assert not population.program.is_spread
+    assert population.program.kernels != "spread"
     assert "turns if it were spread" in population.reason
 
 
@@ -178,7 +178,7 @@ def test_what_was_fast_is_chosen(choose_on_h200: Chosen, case: Timed) -> None:
     chosen = choose_on_h200(network, "auto", members, batch, precision).program
     (number,) = (number for number, each in enumerate(chosen.plan.components) if not each.is_hoisted)
     shape = None
-    if not chosen.is_spread:
+    if chosen.kernels != "spread":
         shape = best_shape(chosen.shapes(number), chosen.resident(number), (members, batch), 132)
     at_once = [spent for each, spent in times.items() if each is None or each.num_in_all(members, batch) <= 132]
     assert times[shape] <= 1.15 * min(at_once or times.values())
@@ -209,7 +209,7 @@ def network_of(name: str, units: int) -> Architecture:
 def test_layers_run_side_by_side_where_that_was_fast(choose_on_h200: Chosen, case: Stack) -> None:
     (name, units, precision, batch), times = case, timed_stacks()[case]
     found = choose_on_h200(network_of(name, units), "auto", 1, batch, precision).program
-    path = "gpu-spread" if found.is_spread else "gpu-relay" if found.relays else "gpu-population"
+    path = f"gpu-{found.kernels}"
     assert times[path] <= 1.08 * min(times.values())
 
 
@@ -242,8 +242,8 @@ def test_reason_says_that_layers_run_side_by_side(choose_on_h200: Chosen) -> Non
 def test_what_nobody_timed_is_spread(choose_on_h200: Chosen) -> None:
     """A second product, or another precision, of matrices that do not fit on the chip."""
     wide = architecture("sh:gru", input_size=1, output_size=10, units=512)
-    assert choose_on_h200(wide, "auto", 4, 50).program.is_spread
-    assert choose_on_h200(LARGE, "auto", 1, 50, "tf32").program.is_spread
+    assert choose_on_h200(wide, "auto", 4, 50).program.kernels == "spread"
+    assert choose_on_h200(LARGE, "auto", 1, 50, "tf32").program.kernels == "spread"
 
 
 def test_more_members_than_run_at_once_have_larger_programs(choose_on_h200: Chosen) -> None:
@@ -323,7 +323,7 @@ def test_no_more_turns_are_taken_than_pay(
     """Fewer programs in more turns, nearly as fast, would fill the GPU for longer, and be more turns than are taken."""
     monkeypatch.setattr(choice, "processors", lambda device: Processors(own, 132))
     network = architecture(name, input_size=10, output_size=10, units=units)
-    assert choose_on_h200(network, "auto", *sizes, precision).program.is_spread
+    assert choose_on_h200(network, "auto", *sizes, precision).program.kernels == "spread"
 
 
 def test_one_network_that_fits_at_once_takes_no_turns(choose_on_h200: Chosen) -> None:
@@ -348,8 +348,8 @@ def test_wide_networks_are_spread_beside_others_too(
     alone = choose_on_h200(network, "auto", members, 50)
     monkeypatch.setattr(choice, "processors", lambda device: Processors(19, 132))
     shared = choose_on_h200(network, "auto", members, 50)
-    assert alone.program.is_spread
-    assert shared.program.is_spread
+    assert alone.program.kernels == "spread"
+    assert shared.program.kernels == "spread"
     assert microseconds(shared) > microseconds(alone)  # more of its share
 
 
@@ -366,7 +366,7 @@ def test_an_old_gpu_spreads_nothing(choose_on_h200: Chosen, monkeypatch: pytest.
 
 def test_the_interpreter_spreads_nothing(choose_on_h200: Chosen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert not choose_on_h200(LARGE, "auto", 1, 64).program.is_spread
+    assert choose_on_h200(LARGE, "auto", 1, 64).program.kernels != "spread"
     with pytest.raises(ModelError, match="cannot be spread over the GPU: Triton's interpreter"):
         choose_on_h200(LARGE, "spread", 1, 64)
 
@@ -385,5 +385,5 @@ def test_a_projection_inside_a_cycle_cannot_be_spread(choose_on_h200: Chosen) ->
     with pytest.raises(ModelError, match="cannot be spread over the GPU: a depth input inside of a cycle is projected"):
         choose_on_h200(network, "spread", 1, 2)
     found = choose_on_h200(network, "auto", 1, 2)
-    assert not found.program.is_spread
+    assert found.program.kernels != "spread"
     assert found.reason == "a program for each member: a depth input inside of a cycle is projected"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rnnlab import Architecture, EdgeSpec, Model, ModelError, NodeSpec, architecture
 from rnnlab.engine.gpu.choice import gpu_program
+from rnnlab.engine.gpu.kernels import text_of_relay
 from rnnlab.engine.gpu.program import GpuProgram
 from rnnlab.engine.gpu.relay import relay_shapes
 from rnnlab.engine.gpu.resident import Shape
@@ -111,7 +112,7 @@ def towers(draw: st.DrawFn) -> Architecture:
 def test_both_directions_side_by_side_agree(cell: str, precision: str) -> None:
     """They hand nothing on; one goes through the sequence as the other does, but backward."""
     network = both_directions(cell, units=20, read_out_delay=2)
-    made = gpu_program(network, None, precision, is_spread=False, is_relay=True)
+    made = gpu_program(network, None, precision, "relay")
     assert [len(legs) for legs in made.relays] == [2]
     check(network, precision, batch_size=19, num_steps=5)
 
@@ -128,7 +129,7 @@ def test_layers_of_both_directions_take_turns() -> None:
         EdgeSpec(source=(a, 0), target=(b, 0), delay=delay, carry=(a, b) in carried or None) for a, b, delay in edges
     ]
     network = Architecture(nodes, specs)
-    made = gpu_program(network, None, "float32", is_spread=False, is_relay=True)
+    made = gpu_program(network, None, "float32", "relay")
     assert [len(legs) for legs in made.relays] == [2, 2]
     assert not made.handed
     check(network, num_steps=5, batch_size=3)
@@ -137,7 +138,7 @@ def test_layers_of_both_directions_take_turns() -> None:
 def test_heads_side_by_side_agree() -> None:
     """Layers that do not see one another: a matrix of blocks."""
     network = heads(4, "gru", 20)
-    made = gpu_program(network, None, "float32", is_spread=False, is_relay=True)
+    made = gpu_program(network, None, "float32", "relay")
     assert [len(legs) for legs in made.relays] == [4]
     check(network, num_steps=5, batch_size=3)
 
@@ -156,7 +157,7 @@ def tied(cell: str) -> Architecture:
 @pytest.mark.parametrize("cell", ["tanh", "lstm"])
 def test_layers_that_share_a_matrix_agree(cell: str, precision: str) -> None:
     network = tied(cell)
-    assert gpu_program(network, None, precision, is_spread=False, is_relay=True).relays
+    assert gpu_program(network, None, precision, "relay").relays
     check(network, precision, batch_size=3)
 
 
@@ -195,7 +196,7 @@ def test_a_broken_relay_fails(break_kernels: BreakKernels, name: str, old: str, 
 
 def relay_of(name: str, units: int) -> GpuProgram:
     network = architecture(name, **SIZES, units=units)
-    return gpu_program(network, None, "bf16", is_spread=False, is_relay=True)
+    return gpu_program(network, None, "bf16", "relay")
 
 
 def test_layers_share_what_they_have_in_common() -> None:
@@ -204,7 +205,7 @@ def test_layers_share_what_they_have_in_common() -> None:
     for depth in (3, 6):
         made = relay_of(f"stack-{depth}:lstm", 20)
         (legs,) = made.relays
-        text = made.relay_text(legs, (Shape(16, 2),) * depth, frozenset(), None)
+        text = text_of_relay(made, legs, (Shape(16, 2),) * depth, frozenset(), None)
         assert len(text.legs) == depth
         found[depth] = text.source.count("const Leg"), text.source.count("namespace shape0 {")
     assert found == {3: (2, 1), 6: (2, 1)}

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rnnlab import Architecture, ModelError, architecture
-from rnnlab.engine.gpu import program, spread
+from rnnlab.engine.gpu import kernels, program, spread
 from rnnlab.engine.gpu.choice import gpu_program
 from rnnlab.engine.gpu.layout import padded
 from rnnlab.engine.gpu.sharing import Processors, share_of_gpu
@@ -49,7 +49,7 @@ def networks(draw: st.DrawFn) -> Architecture:
 
 
 def components(network: Architecture, precision: str) -> list[SpreadComponent]:
-    made = gpu_program(network, None, precision, is_spread=True)
+    made = gpu_program(network, None, precision, "spread")
     return [made.spread(number) for number, each in enumerate(made.plan.components) if not each.is_hoisted]
 
 
@@ -263,7 +263,8 @@ def test_intersections_of_many_programs_agree() -> None:
 @pytest.mark.parametrize(("name", "shared_bytes"), STREAMED)
 @pytest.mark.usefixtures("new_programs")
 def test_streamed_matrices_agree(monkeypatch: pytest.MonkeyPatch, name: str, shared_bytes: int, precision: str) -> None:
-    monkeypatch.setattr(program, "shared_memory", lambda: shared_bytes)
+    for module in (program, kernels):
+        monkeypatch.setattr(module, "shared_memory", lambda: shared_bytes)
     network = architecture(name, input_size=3, output_size=2, units=512)
     compare(network, num_steps=4, batch_size=3, precisions=[precision], paths=["gpu-spread"])
 
