@@ -353,6 +353,32 @@ def test_remarks_on_permuted_mnist_state_what_plain_torch_reached() -> None:
     assert stated in remarks("zhang-table2")
 
 
+def test_remarks_on_permuted_mnist_state_what_lstms_of_plain_torch_reached() -> None:
+    both, one = (
+        json.loads((ROOT / "results" / "checks" / f"torch-lstm{name}-permuted-mnist.json").read_text())
+        for name in ("", "-one-bias")
+    )
+    (ours,) = (
+        each
+        for each in make_reproduction.records()["zhang-table2"].arms
+        if (each.labels["task"], each.labels["architecture"]) == ("permuted-mnist", "sh:lstm")
+    )
+    assert ours.repeated is not None
+    chosen = ours.repeated.hyperparameters
+    for found, has_one in ((both, False), (one, True)):
+        assert (found["rate"], found["gate_bias"], found["scale"], found["one_bias"], found["steps"]) == (
+            *(chosen.learning_rate, chosen.initialisation.gate_bias, chosen.initialisation.square_scale),
+            *(has_one, 2000),
+        )
+    (place,) = {trial.curve["steps"].index(2000) for trial in ours.repeats}
+    curves = [100 * trial.curve["scores"]["accuracy"][place] for trial in ours.repeats]
+    torchs = [100 * found["runs"][0]["validation"][-1] for found in (both, one)]
+    stated = remarks("zhang-table2")
+    assert f"torch's has {torchs[0]:.0f} % of the validation images right, where ours have" in stated
+    assert f"where ours have {min(curves):.0f} to {max(curves):.0f}. torch's layers" in stated
+    assert f"with one bias, torch's has {torchs[1]:.0f} %" in stated
+
+
 def longer_training(name: str) -> list[dict]:
     return json.loads((ROOT / "results" / "checks" / f"{name}-steps.json").read_text())["networks"]
 
