@@ -207,7 +207,9 @@ def _check_options(found: Architecture, file: str, cell: str | None, options: Bu
     _check_no_cell(file, cell)
     for given in ("units", "parameters"):
         if options.get(given) is not None:
-            raise ArchitectureError(f"{file} gives widths itself, so {given} cannot be set; take units out of the file")
+            raise ArchitectureError(
+                f"{file} gives widths itself, so {given} cannot be set: leave it out, or give a graph without cells"
+            )
     wanted = {
         **widths_by_name(found.graph, "input", options["input_size"], f"{file}: input_size"),
         **widths_by_name(found.graph, "output", options["output_size"], f"{file}: output_size"),

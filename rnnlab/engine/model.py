@@ -229,7 +229,8 @@ class Model(nn.Module):
 
         Use it for an exported model, which takes a state with every call, or to start some sequences of a batch anew.
         """
-        return initial_state(self.plan, self._arrays_by_name(), (self.population or 1, batch_size))
+        count = as_integer(batch_size, "batch_size", ModelError, 1)
+        return initial_state(self.plan, self._arrays_by_name(), (self.population or 1, count))
 
     def trajectories(
         self, x: Tensor | Mapping[str, Tensor], state: State | None = None

@@ -5,6 +5,7 @@ longer there, makes the worker stop as Ctrl-C would.
 """
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from rnnlab.errors import RnnlabError, TuningError
+from rnnlab.studies.keys import whole
 from rnnlab.studies.stages import work_on_stages
 from rnnlab.tuning.events import TuningEvent
 from rnnlab.tuning.lost import WorkerLost
@@ -23,6 +25,7 @@ from rnnlab.tuning.store import Store
 from rnnlab.tuning.work import Work
 
 POLL_SECONDS = 0.2
+MOST_WORKERS = 4  # for each core: with more, processes mostly wait for one another
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,18 @@ def work_in_processes(study: str, store: str | Path, how: Work, *, num_workers: 
         for worker in workers:
             worker.process.kill()
             worker.process.join()
+
+
+def checked_workers(workers: int) -> int:
+    """A number of processes for this machine.
+
+    Raises:
+        TuningError: it is no such number, or the machine has too few cores.
+    """
+    found, cores = whole("workers", workers, 1), os.cpu_count() or 1
+    if found > MOST_WORKERS * cores:
+        raise TuningError(f"{found} workers are too many for {cores} cores: give at most {MOST_WORKERS * cores}")
+    return found
 
 
 def device_of(device: torch.device | str, number: int) -> torch.device | str:

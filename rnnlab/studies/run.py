@@ -12,7 +12,7 @@ from rnnlab.studies.expansion import LabelledArm, expand
 from rnnlab.studies.finding import find_spec, is_file, shipped_specs
 from rnnlab.studies.keys import whole
 from rnnlab.studies.paper import read_paper
-from rnnlab.studies.processes import work_in_processes
+from rnnlab.studies.processes import checked_workers, work_in_processes
 from rnnlab.studies.ray_workers import work_on_ray
 from rnnlab.studies.records import StudyRecord, is_record_file, load_record
 from rnnlab.studies.repeats import check_may_grow
@@ -76,7 +76,7 @@ def run_study(
     >>> [(each.arm.name, len(each.trials), len(each.repeats)) for each in record.arms]
     [('sh', 2, 2), ('td', 2, 2)]
     """
-    workers, _ = whole("workers", workers, 1), Work(**options)  # refused, if wrong, before anything is stored
+    workers, _ = _workers(workers, ray), Work(**options)  # refused, if wrong, before anything is stored
     if not isinstance(spec, StudySpec) and scale is None and _is_stored(spec, store):
         return resume_study(
             str(spec), store=store, workers=workers, ray=ray, cpus_per_worker=cpus_per_worker, **options
@@ -91,6 +91,10 @@ def run_study(
     finally:
         place.close()
     return resume_study(found.study, store=store, workers=workers, ray=ray, cpus_per_worker=cpus_per_worker, **options)
+
+
+def _workers(workers: int, ray: str | None) -> int:
+    return checked_workers(workers) if ray is None else whole("workers", workers, 1)
 
 
 def _is_stored(written: str | Path, store: str | Path) -> bool:
@@ -157,7 +161,7 @@ def resume_study(
     Raises:
         TuningError: there is no such study, or the store cannot be used.
     """
-    workers, how = whole("workers", workers, 1), Work(**options)
+    workers, how = _workers(workers, ray), Work(**options)
     if is_record_file(name):
         name = _restored(name, store)
     if ray is not None:

@@ -74,7 +74,9 @@ def run_and_show(
         run.model.save(output)
         print(f"wrote {output}", file=sys.stderr if as_json else sys.stdout)
     if is_lost and output is not None:
-        print("stopped; the file has the parameters that were best so far, and cannot be resumed", file=sys.stderr)
+        is_evaluated = any(member.best_step is not None for member in run.members)
+        which = "were best so far" if is_evaluated else "it came to before its first evaluation"
+        print(f"stopped; the file has the parameters that {which}, and cannot be resumed", file=sys.stderr)
     elif not run.is_complete:
         print(f"stopped; {how_to_resume}", file=sys.stderr)
     return run.is_complete

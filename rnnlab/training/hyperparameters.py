@@ -29,7 +29,10 @@ class Hyperparameters:
         batch_seed: the seed of the batches, if a member is to see other batches than the rest (C73); by default all
             members share the batches of the run.
         nonlinearity: `tanh` or `relu`, to replace what the cells specify (C21).
-        initialisation: how the initial weights are drawn (C22-C27, Z50, Z51).
+        initialisation: how the initial weights are drawn (C22-C27, Z50, Z51). On the command line, in files and in
+            `changed`, its fields go by their own names: `square`, `rectangular`, `square_scale`, `rectangular_scale`,
+            `bias`, `bias_scale`, `gate_bias`, `depth_gate_bias`, `edge_gate_bias`, `read_out_scale`, `read_out_bias`
+            and `read_out_bias_scale`; `help(rnnlab.Initialisation)` says what they mean.
         optimiser: `sgd`, `momentum`, `rmsprop` or `adam` (C29).
         learning_rate: the learning rate at the first step (C30, Z49).
         decay_factor: the factor that the learning rate reaches by exponential decay over `num_steps` (C31).
@@ -117,9 +120,13 @@ class Hyperparameters:
         """
         own, inner = ({each.name for each in fields(kind)} for kind in (Hyperparameters, Initialisation))
         for name in values.keys() - own - inner:
-            raise TrainingError(f"no hyperparameter is named {name!r}; {hint(name, sorted(own | inner))}")
+            known = sorted((own | inner) - {"initialisation"})
+            raise TrainingError(f"no hyperparameter is named {name!r}; {hint(name, known)}")
+        given = values.get("initialisation", self.initialisation)
+        if not isinstance(given, Initialisation):
+            raise TrainingError(f"initialisation is given by its fields: {', '.join(sorted(inner))}; got {given!r}")
         started = replace(
-            values.get("initialisation", self.initialisation),
+            given,
             **{name: value for name, value in values.items() if name in inner},
         )
         ours = {name: value for name, value in values.items() if name in own}

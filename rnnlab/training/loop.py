@@ -78,7 +78,8 @@ def train(
             incomplete.
 
     Returns:
-        The model with the parameters that were best on validation, and how each member fared.
+        The model with the parameters that were best on validation, and how each member fared. A member that was stopped
+        before its first evaluation has the parameters that it came to.
 
     Raises:
         TrainingError: hyperparameters or a task do not fit together.
@@ -176,6 +177,7 @@ def training(
     """
     members = _members(hyperparameters)
     report_every = as_integer(report_every, "report_every", TrainingError, 1)
+    seed = as_integer(seed, "seed", TrainingError, 0)
     when = saves(save_every)
     check_fit(architecture, task, members)
     if torch.device(device).type == "cpu":

@@ -249,7 +249,11 @@ class Population:
         return sorted([*unfinished, *(kinds.index(kind) for kind in lost)])
 
     def _keep_best(self) -> None:
-        self._kept[self._rows] = self._state.best.cpu()
+        """The numbers with which each member was best; those that it has, if it goes on and was never evaluated."""
+        standings = [self._standings[row] for row in self._rows]
+        is_known = [standing.has_ended or standing.best_step is not None for standing in standings]
+        chosen = torch.tensor(is_known, device=self._device)[:, None]
+        self._kept[self._rows] = torch.where(chosen, self._state.best, self._state.numbers).cpu()
 
     def snapshot(self) -> Snapshot:
         """All that is needed to go on."""

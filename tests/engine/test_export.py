@@ -222,3 +222,9 @@ def test_onnx_streams_batches_of_any_size(name: str, num_steps: int, total: int,
             outputs.append(y)
         for found, wanted in zip([torch.cat(outputs, dim=1), *state], flat(model(x)), strict=True):
             torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 2.5, True, None, "a"])
+def test_initial_state_is_of_one_sequence_at_least(batch_size: Any) -> None:
+    with pytest.raises(ModelError, match="batch_size must be an integer of at least 1"):
+        make("lstm").initial_state(batch_size)

@@ -85,6 +85,8 @@ def test_what_is_wrong_in_a_worker_is_said_here(tmp_path: Path) -> None:
         )
     with pytest.raises(TuningError, match="workers must be an integer of at least 1, got 0"):
         run_study(spec(), store=tmp_path / "b.db", workers=0)
+    with pytest.raises(TuningError, match=r"100000 workers are too many for \d+ cores: give at most \d+"):
+        run_study(spec(), store=tmp_path / "b.db", workers=100_000)
     assert not (tmp_path / "b.db").exists()
 
 

@@ -126,6 +126,14 @@ def test_unknown_name_is_refused_with_a_hint() -> None:
         Hyperparameters.from_json({"initialisation": 3})
 
 
+def test_initialisation_is_given_by_its_fields() -> None:
+    with pytest.raises(TrainingError, match=r"initialisation is given by its fields: bias, .*square_scale; got 'x'"):
+        Hyperparameters().changed(initialisation="x")
+    with pytest.raises(TrainingError, match="no hyperparameter is named 'initialisatio'") as refused:
+        Hyperparameters().changed(initialisatio="x")
+    assert "'initialisation'" not in str(refused.value)
+
+
 @pytest.mark.parametrize("content", ["{", "[1]", '{"dropout": 2}'])
 def test_wrong_file_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "wrong.json").write_text(content)

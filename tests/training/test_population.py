@@ -73,6 +73,13 @@ def test_batches_that_cannot_be_drawn_for_each_member_are_refused(problem: Abstr
         train(network(problem, "gru"), problem, members)
 
 
+@pytest.mark.parametrize("seed", ["x", None, 2.5, -1])
+def test_seed_is_an_integer(seed: Any) -> None:
+    problem = adding()
+    with pytest.raises(TrainingError, match="seed must be an integer of at least 0"):
+        train(network(problem), problem, quick(), seed=seed)
+
+
 def test_restarts_need_streams() -> None:
     problem = adding()
     with pytest.raises(TrainingError, match=r"adding.* has no streams that could begin again: leave out restart"):

@@ -134,6 +134,18 @@ def test_stopped_run_says_how_far_it_came(tmp_path: Path) -> None:
     assert [(member.outcome, member.num_steps, member.test) for member in run.members] == [("unfinished", 7, {})] * 2
 
 
+def test_run_that_was_stopped_before_it_was_evaluated_has_the_parameters_it_came_to(tmp_path: Path) -> None:
+    problem = adding()
+    members = [quick(num_steps=12, evaluate_every=12, learning_rate=rate) for rate in (0.01, 0.1)]
+    run = train(network(problem), problem, members, stop=StopAt(7))
+    assert [(member.outcome, member.best_step) for member in run.members] == [("unfinished", None)] * 2
+    short = [member.changed(num_steps=7, evaluate_every=7) for member in members]
+    for own, other in zip(
+        run.model.parameters(), train(network(problem), problem, short).model.parameters(), strict=True
+    ):
+        assert torch.equal(own, other)
+
+
 @pytest.mark.parametrize("own_numbers", [False, True])
 def test_drawn_noise_goes_on_where_it_was(tmp_path: Path, own_numbers: bool) -> None:
     problem = task("memory", num_inputs=4, length=3, num_evaluation=8)  # fresh batches without end
