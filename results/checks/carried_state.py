@@ -1,6 +1,6 @@
 """LSTMs on the streams of `zhang-table1`: scores of texts that begin from nothing, and that go on where training is.
 
-python results/checks/carried_state.py --steps 5000 --device cuda -o carried-state.json
+python results/checks/carried_state.py --steps 6000 --device cuda -o carried-state.json
 
 made carried-state.json. Training hands every window the state in which the window before it ended, so from the second
 window of a pass over the text on a network never begins from nothing; scoring a text begins there. Each network is
@@ -136,7 +136,7 @@ def work(number: int, options: argparse.Namespace) -> None:
 def main() -> None:
     """All runs side by side, as far as they come, in one file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--every", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=3600.0, help="after which no run goes on")
     parser.add_argument("--precision", default="bf16")

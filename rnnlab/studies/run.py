@@ -137,10 +137,17 @@ def add_study(store: Store, spec: StudySpec, rows: Sequence[LabelledArm]) -> Non
 def _as_stored(store: Store, study: str, rows: Sequence[LabelledArm]) -> list[LabelledArm]:
     """The arms that the store has first, by the names that they have there: more arms may take more to tell apart."""
     found = store.arms(study) if study in store.study_names() else ()
-    stored = {arm.content: arm.name for arm in found}
-    names = {arm.name: place for place, arm in enumerate(found)}
-    renamed = [replace(row, arm=replace(row.arm, name=stored.get(row.arm.content, row.arm.name))) for row in rows]
-    return sorted(renamed, key=lambda row: names.get(row.arm.name, len(names)))
+    places = {arm.name: place for place, arm in enumerate(found)}
+    wanted = {row.arm.name for row in rows}
+    left = [arm for arm in found if arm.name not in wanted]  # two arms may differ in nothing but their labels
+    named: list[LabelledArm] = []
+    for row in rows:
+        same = next((arm for arm in left if arm.content == row.arm.content), None)
+        if row.arm.name not in places and same is not None:
+            left.remove(same)
+            row = replace(row, arm=replace(row.arm, name=same.name))
+        named.append(row)
+    return sorted(named, key=lambda row: places.get(row.arm.name, len(places)))
 
 
 def resume_study(

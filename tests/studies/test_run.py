@@ -160,6 +160,20 @@ def test_arms_that_are_there_keep_their_names(tmp_path: Path) -> None:
     assert ran(tmp_path, seeds=0, units=[3, 4]).arms == both.arms
 
 
+def test_arms_that_differ_in_their_labels_alone_stay_apart(tmp_path: Path) -> None:
+    """The same study again, and with an arm more, for which all need longer names."""
+    arms = [{"architectures": ["sh"], "units": 4, "label": label} for label in ("one", "two")]
+    changes = {"architectures": None, "units": None, "seeds": 0}
+    first = ran(tmp_path, **changes, arms=arms)
+    assert [each.arm.name for each in first.arms] == ["sh one", "sh two"]
+    assert ran(tmp_path, **changes, arms=arms).arms == first.arms
+    third = {"architectures": ["sh"], "units": 3, "label": "three"}
+    more = ran(tmp_path, **changes, arms=[*arms, third])
+    assert [each.arm.name for each in more.arms] == ["sh one", "sh two", "sh units 3 three"]
+    assert [each.labels["label"] for each in more.arms] == ["one", "two", "three"]
+    assert more.arms[0].trials == first.arms[0].trials
+
+
 def test_worker_that_comes_later_finds_what_was_decided(tmp_path: Path) -> None:
     """Whatever it would have chosen itself."""
     ran(tmp_path, trials=4, seeds=0)
